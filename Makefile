@@ -1,0 +1,46 @@
+# `make demo` and `make test` work on a fresh clone: they make the environment themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench docs clean java
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: $(READY) java  ## Run the main job: the POSG evaluation on a small set, with plots
+	$(BIN)/penstock reproduce posg-provisioning --streams 10 --out penstock-out
+
+test: $(READY) java  ## Run all tests, those on real Spark too
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## Run the linters and the type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## Measure speed, as ratios side by side
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(READY) java  ## Make the pictures of the README and the docs anew
+	$(BIN)/python docs/make_pictures.py
+
+clean:  ## Remove the environment, caches and results
+	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src -name '*.nb[ic]' -delete
+
+java:
+	@$(BIN)/python -c "from penstock.spark.environment import java_version; java_version()" \
+	  || { $(BIN)/penstock doctor; exit 1; }
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Penstock needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@

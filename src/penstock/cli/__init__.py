@@ -1,0 +1,5 @@
+"""The `penstock` command."""
+
+from penstock.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,52 @@
+"""`penstock doctor`: can this machine run Penstock?"""
+
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+
+import typer
+
+from penstock.cli.console import output
+from penstock.errors import PenstockError
+from penstock.policies.grouping import Proactive
+from penstock.spark.environment import java_command, java_version
+from penstock.spark.trial import spark_version, try_session
+
+
+def doctor() -> None:
+    """Check Python, Java, Spark, compiled kernels and a local Spark session."""
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("Python", _python),
+        ("Java", lambda: f"{java_version()} ({java_command()})"),
+        ("Spark", spark_version),
+        ("kernels", _kernels),
+        ("session", try_session),
+    ]
+    failed = 0
+    for name, run in checks:
+        try:
+            output.print(f"[green]ok[/]    {name:<8} {run()}", soft_wrap=True)
+        except PenstockError as error:
+            failed += 1
+            output.print(f"[red]fails[/] {name:<8} {error}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+    output.print("all is well: try `penstock reproduce posg-provisioning --streams 10`")
+
+
+def _python() -> str:
+    if sys.version_info < (3, 11):  # noqa: UP036 - a broken installation can have this
+        raise PenstockError(f"Python must be >= 3.11; got {platform.python_version()}")
+    return f"{platform.python_version()} ({sys.executable})"
+
+
+def _kernels() -> str:
+    try:
+        Proactive(2).route([1, 2, 3])
+    except Exception as error:
+        raise PenstockError(
+            f"kernels do not compile ({type(error).__name__}: {error}); reinstall numba with the "
+            "versions of constraints.txt, or set NUMBA_CACHE_DIR to a folder that can be written"
+        ) from error
+    return f"numba {version('numba')}, numpy {version('numpy')}"

@@ -1,0 +1,159 @@
+"""`penstock reproduce`: the papers' figures."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from penstock.cli.console import errors, output
+from penstock.cli.own import load_grouping
+from penstock.experiments import EXPERIMENTS, Experiment, Extra
+from penstock.experiments.results import writable_folder, write_json, write_whole
+from penstock.experiments.runner import run
+from penstock.policies.validation import known, whole
+from penstock.report import draw
+from penstock.spark.bulk import by_value
+from penstock.spark.environment import java_version
+
+
+def reproduce(
+    name: Annotated[
+        str | None, typer.Argument(help="Experiment, see --list.", show_default=False)
+    ] = None,
+    streams: Annotated[
+        int | None,
+        typer.Option(help="Streams to average over.", show_default="the experiment's own"),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(help="Write the result to this file.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the result and its plot to this folder.", show_default=False),
+    ] = None,
+    master: Annotated[str, typer.Option(help="Where the Spark job runs.")] = "local[*]",
+    seed: Annotated[int, typer.Option(help="Seed of the first stream.")] = 0,
+    grouping: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A grouping of your own as another series: module:Class or file.py:Class.",
+            show_default=False,
+        ),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+) -> None:
+    """Run a figure of a paper and compare its claims with what we measure.
+
+    Example: penstock reproduce posg-provisioning --streams 20 --out penstock-out
+    """
+    if list_ or name is None:
+        _list()
+        return
+    experiment = EXPERIMENTS[known("experiment", name, EXPERIMENTS)]
+    if streams is not None:
+        whole("--streams", streams, least=1)
+    whole("--seed", seed, least=0)
+    if out is not None:
+        writable_folder("--out", out)
+    if json is not None:
+        writable_folder("--json: its folder", json.parent)
+    extra = _own(grouping or [])
+    java_version()
+    with _progress(experiment) as progress:
+        document = run(
+            experiment, streams=streams, seed=seed, master=master, extra=extra, progress=progress
+        )
+    _print(experiment, document)
+    if json is not None:
+        write_json(document, json)
+        errors.print(f"result: {json}", soft_wrap=True)
+    if out is not None:
+        _write(experiment, document, out)
+
+
+def _own(specs: list[str]) -> Extra:
+    extra: Extra = {}
+    for spec in specs:
+        cls = load_grouping(spec)
+        by_value(cls)
+        cls(5)  # a constructor that fails should fail here
+        extra[cls.name or cls.__name__] = cls
+    return extra
+
+
+def _list() -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "figure", "what it shows"):
+        table.add_column(column)
+    for experiment in EXPERIMENTS.values():
+        table.add_row(experiment.name, experiment.figure, experiment.summary)
+    output.print(table)
+
+
+@contextmanager
+def _progress(experiment: Experiment) -> Iterator[Any]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=errors) as bar:
+        task = bar.add_task(f"{experiment.name}: starting Spark", total=None)
+
+        def update(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=experiment.name)
+
+        yield update
+
+
+def _print(experiment: Experiment, document: dict[str, Any]) -> None:
+    output.print(f"\n[bold]{experiment.figure}[/]: {experiment.summary}")
+    output.print(f"{experiment.main_metric}, mean over {document['params']['streams']} streams\n")
+    output.print(_means(experiment, document))
+    output.print()
+    output.print(_claims(document))
+
+
+def _means(experiment: Experiment, document: dict[str, Any]) -> Table:
+    rows = [r for r in document["rows"] if r["metric"] == experiment.main_metric]
+    series = list(dict.fromkeys(r["series"] for r in rows))
+    table = Table(box=None, pad_edge=False)
+    table.add_column(experiment.x_label)
+    for one in series:
+        table.add_column(one, justify="right")
+    xs = list(dict.fromkeys(r["x"] for r in rows))
+    for x in xs[:: max(1, len(xs) // 25)]:
+        means = {r["series"]: r["mean"] for r in rows if r["x"] == x}
+        table.add_row(str(x), *(f"{means[s]:.3f}" for s in series))
+    return table
+
+
+def _claims(document: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("claim")
+    table.add_column("paper or goal", justify="right")
+    table.add_column("ours", justify="right")
+    table.add_column("holds")
+    for claim in document["claims"]:
+        holds = "[green]yes[/]" if claim["holds"] else "[red]no[/]"
+        table.add_row(claim["claim"], _number(claim["paper"]), _number(claim["ours"]), holds)
+    return table
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> None:
+    title = f"{experiment.figure}: {experiment.summary}"
+    image = draw(document, title, experiment.x_label, experiment.metrics)
+    write_json(document, folder / f"{experiment.name}.json")
+    write_whole(folder / f"{experiment.name}.png", image)
+    errors.print(f"result and plot: {folder / experiment.name}.json and .png", soft_wrap=True)

@@ -1,0 +1,54 @@
+"""An experiment: a figure of a paper, as a grid of cells that can be run anywhere."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.experiments.results import Claim, Table
+from penstock.policies.grouping import Grouping
+
+X = float | str
+
+
+class Sample(NamedTuple):
+    """One number that one stream gave."""
+
+    series: str
+    x: X
+    metric: str
+    value: float
+
+
+# The user's own groupings by the name of their series: made from the number of instances.
+Extra = dict[str, Callable[[int], Grouping]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure of a paper.
+
+    Attributes:
+        name: what it is called on the command line.
+        figure: of which paper, and its number there.
+        summary: one line.
+        x_label: what the x axis shows.
+        xs: the values of x.
+        run: makes one stream from (x, seed) and returns all its numbers; runs on executors.
+        claims: compares the paper's statements with the table of results.
+        streams: how many streams to average over, unless told otherwise.
+        main_metric: the one to print and to plot first.
+        metrics: those to plot.
+        params: what was held constant, for the record.
+    """
+
+    name: str
+    figure: str
+    summary: str
+    x_label: str
+    xs: Sequence[X]
+    run: Callable[[X, int, Extra], list[Sample]]
+    claims: Callable[[Table], list[Claim]]
+    streams: int = 100
+    main_metric: str = "speedup"
+    metrics: tuple[str, ...] = ("speedup", "steady_speedup", "completion_ms")
+    params: dict[str, object] = field(default_factory=dict)

@@ -1,0 +1,112 @@
+"""What all policies have in common: parameters kept verbatim, and state as bytes."""
+
+import inspect
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.policies import codec
+from penstock.policies.validation import known
+
+
+class Policy:
+    """A small object whose constructor arguments are its parameters.
+
+    A subclass keeps every constructor argument under its own name, so that `params`, `clone`,
+    `repr` and equality come for free, and hands its learned state out and takes it back as named
+    arrays (`_state`, `_load`). A class attribute `name` registers it.
+
+    Example:
+        >>> from penstock.policies.grouping import RoundRobin
+        >>> policy = RoundRobin(instances=3)
+        >>> policy, policy.clone(instances=4), policy == RoundRobin(3)
+        (RoundRobin(instances=3), RoundRobin(instances=4), True)
+        >>> Policy.named("round_robin", instances=3) == policy
+        True
+    """
+
+    name: ClassVar[str] = ""
+    _registry: ClassVar[dict[str, type["Policy"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # Only what the project ships is registered: a user's class comes as an object, and
+        # may well be called like one of ours.
+        if "name" in vars(cls) and cls.__module__.startswith("penstock."):
+            Policy._registry[cls.name] = cls
+
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Names of the constructor's arguments."""
+        return tuple(inspect.signature(cls).parameters)
+
+    @staticmethod
+    def registered(family: type["Policy"] | None = None) -> dict[str, type["Policy"]]:
+        """All policies of a family (default: of every family) by their registered names."""
+        wanted = family or Policy
+        return {n: c for n, c in sorted(Policy._registry.items()) if issubclass(c, wanted)}
+
+    @classmethod
+    def named(cls, name: str, **params: Any) -> Self:  # noqa: ANN401
+        """Make a policy from its registered name and its parameters, as read from TOML."""
+        found = Policy.registered(cls)[known("policy", name, Policy.registered(cls))]
+        for param in params:
+            known(f"parameter of {name}", param, found.parameters())
+        made = found(**params)
+        if not isinstance(made, cls):  # pragma: no cover - `registered` has filtered
+            raise PenstockError(f"{name!r} is not a {cls.__name__}")
+        return made
+
+    def params(self) -> dict[str, Any]:
+        """Constructor arguments as they are now."""
+        return {name: getattr(self, name) for name in self.parameters()}
+
+    def clone(self, **changes: Any) -> Self:  # noqa: ANN401
+        """Return a fresh policy with the same parameters (or changed ones) and nothing learnt."""
+        return type(self)(**{**self.params(), **changes})
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
+        return f"{type(self).__name__}({arguments})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Policy) or type(self) is not type(other):
+            return NotImplemented
+        mine, theirs = self.params(), other.params()
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    __hash__ = None  # type: ignore[assignment]  # mutable: it learns
+
+    def snapshot(self) -> bytes:
+        """All learned state as bytes."""
+        return codec.encode(type(self).__name__, self._state())
+
+    def restore(self, data: bytes) -> None:
+        """Take back what `snapshot` of a policy with the same parameters gave."""
+        expected = self._state()
+        state = codec.decode(type(self).__name__, data)
+        self._refuse_mismatch(expected, state)
+        self._load(state)
+
+    def _refuse_mismatch(self, expected: codec.Arrays, state: codec.Arrays) -> None:
+        for key, array in expected.items():
+            if key not in state or state[key].shape != array.shape:
+                raise PenstockError(
+                    f"snapshot does not fit {self!r}: {key!r} has another shape; "
+                    "it was taken with other parameters"
+                )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of learned state."""
+        return sum(array.nbytes for array in self._state().values())
+
+    def _state(self) -> codec.Arrays:
+        """Named arrays of everything learnt; nothing by default."""
+        return {}
+
+    def _load(self, state: codec.Arrays) -> None:
+        """Take the arrays of `_state` back: in place, as `_state` hands out the arrays in use."""
+        for name, array in self._state().items():
+            array[...] = state[name]

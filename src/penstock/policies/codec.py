@@ -1,0 +1,71 @@
+"""Learned state as bytes: a small self-describing format of named arrays, never pickle.
+
+    magic | header length | checksum | header (JSON) | the arrays' raw bytes, little endian
+
+The header names the format's version, the policy, its parameters that matter for reading the
+state back, and each array's dtype and shape. A foreign, truncated or damaged blob is refused
+with a `PenstockError` before anything is used of it.
+"""
+
+import json
+import math
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+
+MAGIC = b"PENSTOCK"
+VERSION = 1
+_PREFIX = struct.Struct("<8sII")
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def encode(name: str, arrays: Arrays) -> bytes:
+    """Write named arrays of numbers as bytes."""
+    plain = {key: np.asarray(a, dtype=a.dtype.newbyteorder("<")) for key, a in arrays.items()}
+    described = [[key, a.dtype.str, list(a.shape)] for key, a in plain.items()]
+    header = json.dumps({"version": VERSION, "name": name, "arrays": described}).encode()
+    body = header + b"".join(a.tobytes() for a in plain.values())
+    return _PREFIX.pack(MAGIC, len(header), zlib.crc32(body)) + body
+
+
+def decode(name: str, data: bytes) -> Arrays:
+    """Read the arrays that `encode` wrote for the same name; refuse everything else."""
+    header, body = _checked(data)
+    if header["version"] != VERSION:
+        raise PenstockError(
+            f"snapshot has format {header['version']}, this version reads {VERSION}; learn anew"
+        )
+    if header["name"] != name:
+        raise PenstockError(f"snapshot is of {header['name']!r}, expected {name!r}")
+    return _arrays(header["arrays"], body)
+
+
+def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
+    if len(data) < _PREFIX.size or not data.startswith(MAGIC):
+        raise PenstockError("not a Penstock snapshot; it starts with other bytes")
+    _, header_length, checksum = _PREFIX.unpack_from(data)
+    body = data[_PREFIX.size :]
+    if zlib.crc32(body) != checksum:
+        raise PenstockError("snapshot is truncated or damaged; its checksum differs")
+    header = json.loads(body[:header_length])
+    return header, body[header_length:]
+
+
+def _arrays(described: list[Any], body: bytes) -> Arrays:
+    arrays: Arrays = {}
+    offset = 0
+    for key, dtype_name, shape in described:
+        dtype = np.dtype(dtype_name)
+        if dtype.kind not in "biuf":
+            raise PenstockError(f"snapshot holds {dtype} in {key!r}; only numbers are read")
+        count = math.prod(shape)
+        flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset)
+        arrays[key] = flat.reshape(shape).astype(dtype.newbyteorder("="))
+        offset += count * dtype.itemsize
+    return arrays

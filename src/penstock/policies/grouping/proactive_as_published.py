@@ -1,0 +1,192 @@
+"""POSG, word by word."""
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+from penstock.policies.codec import Arrays
+from penstock.policies.costs import CountMin
+from penstock.policies.costs.count_min import estimate_one
+from penstock.policies.feedback import Feedback, SyncRequest
+from penstock.policies.grouping.base import Grouping, Routed, checked
+from penstock.policies.grouping.greedy import following, least_loaded
+from penstock.policies.grouping.scheduler import Scheduler, SchedulerState
+from penstock.policies.kernels import Float64, Int32, Int64, UInt64, kernel
+from penstock.policies.trackers import WhenStable
+from penstock.policies.validation import between, positive, whole
+
+
+class ProactiveAsPublished(Grouping):
+    r"""Proactive Online Shuffle Grouping as its paper describes it, for comparison.
+
+    Every instance keeps a pair of Count-Min matrices and sends it when it is stable (Figure 2).
+    The scheduler routes in turn until it has all of them, then to the instance with the least
+    estimated cumulated cost (Listing III.2), synchronised after every new pair (Figure 3):
+
+    $$i = \arg\min_j \hat C_j, \qquad \hat C_i \leftarrow \hat C_i + \hat w_{t,i}$$
+
+    It loses to round robin where instances are idle at times, as cumulated costs do not know of
+    idle time. `Proactive` is the grouping to use.
+
+    Args:
+        instances: number of parallel instances k, >= 1.
+        window: N, records an instance executes between two checks of its matrices.
+        tolerance: mu, the relative change up to which matrices are stable, > 0.
+        epsilon: precision of the matrices, in (0, 1).
+        delta: probability of a larger error, in (0, 1).
+        seed: what the hash functions are drawn with.
+
+    Example:
+        >>> grouping = ProactiveAsPublished(instances=2)
+        >>> grouping.route([5, 5, 5]), grouping.state
+        (array([0, 1, 0], dtype=int32), 'ROUND ROBIN')
+
+    References:
+        POSG (Rivetti et al., 2015), section III.
+
+    Deviations:
+        An unseen key (F = 0) costs 0, where the listing divides by zero. Empty cells take no part
+        in the stability error (see `WhenStable`). As in the paper the time of arrival is ignored.
+    """
+
+    name = "posg_as_published"
+
+    def __init__(
+        self,
+        instances: int,
+        window: int = 1024,
+        tolerance: float = 0.05,
+        epsilon: float = 0.05,
+        delta: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(instances)
+        self.window = whole("window", window, least=1)
+        self.tolerance = positive("tolerance", tolerance)
+        self.epsilon = between("epsilon", epsilon, 0, 1)
+        self.delta = between("delta", delta, 0, 1)
+        self.seed = whole("seed", seed, least=0)
+        self._start()
+
+    def _start(self) -> None:
+        model = self._model()
+        shape = (self.instances, model.rows, model.columns)
+        self._coefficients = model.coefficients
+        self._frequency = np.zeros(shape)
+        self._cumulated_ms = np.zeros(shape)
+        self._clock_ms = np.zeros(self.instances)
+        self._left = np.full(self.instances, self.window, dtype=np.int64)
+        self._turn = np.zeros(1, dtype=np.int64)
+        self._scheduler = Scheduler(self.instances)
+
+    def _model(self) -> CountMin:
+        return CountMin(self.epsilon, self.delta, self.seed)
+
+    def tracker(self, instance: int) -> WhenStable:
+        """Return the operator's state machine."""
+        return WhenStable(instance, self._model(), self.window, self.tolerance)
+
+    def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
+        """Route all records; requests to instances are lost, as nobody carries them."""
+        array, now = checked(keys, now_ms)
+        out = np.empty(array.size, dtype=np.int32)
+        done = 0
+        while done < array.size:
+            routed = self.route_until_answer(array[done:], now[done:]).instances
+            out[done : done + routed.size] = routed
+            done += routed.size
+        return out
+
+    def route_until_answer(self, keys: Int64, now_ms: Float64) -> Routed:
+        """Route up to the next request, or up to the end of some instance's window."""
+        out = np.empty(keys.size, dtype=np.int32)
+        if not keys.size:
+            return Routed(out)
+        asking = self._scheduler.state is SchedulerState.SEND_ALL
+        learning = self._scheduler.state is SchedulerState.ROUND_ROBIN
+        first = self._scheduler.ask() if asking else int(self._turn[0]) if learning else -1
+        routed = _assign(
+            keys[:1] if asking else keys,
+            self._coefficients,
+            self._frequency,
+            self._cumulated_ms,
+            self._clock_ms,
+            self._left,
+            first,
+            learning,
+            out,
+        )
+        if learning:
+            self._turn[0] = (first + routed) % self.instances
+        last = int(out[routed - 1])
+        window_ends = self._left[last] == 0
+        if window_ends:
+            self._left[last] = self.window
+        request = None
+        if asking:
+            request = SyncRequest(last, self._scheduler.epoch, float(self._clock_ms[last]))
+        return Routed(out[:routed], bool(asking or window_ends), request)
+
+    def observe(self, feedback: Feedback) -> None:
+        """Take matrices, or an answer."""
+        instance = feedback.instance
+        if feedback.costs is not None:
+            if not isinstance(feedback.costs, CountMin):
+                raise PenstockError(f"costs must be CountMin; got {feedback.costs!r}")
+            self._frequency[instance] = feedback.costs.frequency
+            self._cumulated_ms[instance] = feedback.costs.cumulated_ms
+            self._scheduler.matrices_received(instance)
+        if feedback.delta_ms is not None:
+            deltas_ms = self._scheduler.answer_received(instance, feedback.epoch, feedback.delta_ms)
+            if deltas_ms is not None:
+                self._clock_ms += deltas_ms
+
+    def resize(self, instances: int) -> None:
+        """Start anew: the paper knows no change of k."""
+        super().resize(instances)
+        self._start()
+
+    @property
+    def state(self) -> str:
+        """State of Figure 3."""
+        return self._scheduler.state.value
+
+    def _state(self) -> Arrays:
+        return {
+            "frequency": self._frequency,
+            "cumulated_ms": self._cumulated_ms,
+            "clock_ms": self._clock_ms,
+            "left": self._left,
+            "turn": self._turn,
+            **self._scheduler.arrays(),
+        }
+
+
+@kernel
+def _assign(
+    keys: Int64,
+    coefficients: UInt64,
+    frequency: Float64,
+    cumulated_ms: Float64,
+    clock_ms: Float64,
+    left: Int64,
+    turn: int,
+    learning: bool,
+    out: Int32,
+) -> int:
+    """Assign records (in turn from `turn` on, unless it is -1) until an instance's window ends."""
+    for i in range(keys.size):
+        if turn < 0:
+            chosen = least_loaded(clock_ms)
+        else:
+            chosen = turn
+            turn = following(turn, clock_ms.size)
+        if not learning:
+            clock_ms[chosen] += estimate_one(
+                keys[i], coefficients, frequency[chosen], cumulated_ms[chosen], 0.0
+            )
+        out[i] = chosen
+        left[chosen] -= 1
+        if left[chosen] == 0:
+            return i + 1
+    return keys.size

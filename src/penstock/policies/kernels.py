@@ -1,0 +1,30 @@
+"""How hot loops are compiled: once per machine, without the GIL, kept on disk.
+
+A kernel is compiled when it is first called, so that `penstock --help` stays quick, and its
+machine code is cached next to the source (or in the user's cache folder where that is read-only).
+The callers coerce their arrays to one dtype, so each kernel exists in one version only.
+"""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Bool = npt.NDArray[np.bool_]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+UInt16 = npt.NDArray[np.uint16]
+UInt64 = npt.NDArray[np.uint64]
+Float32 = npt.NDArray[np.float32]
+Float64 = npt.NDArray[np.float64]
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a loop over arrays."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return cast(Callable[P, R], compiled)

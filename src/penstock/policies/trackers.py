@@ -1,0 +1,130 @@
+"""What an instance does to be known: measure its records, and tell the scheduler."""
+
+from enum import StrEnum
+
+import numpy as np
+
+from penstock.policies.costs import CostModel, CountMin
+from penstock.policies.feedback import Feedback, SyncRequest
+from penstock.policies.kernels import Float64, Int64
+from penstock.policies.validation import positive, whole
+
+
+class TrackerState(StrEnum):
+    """States of Figure 2 of the POSG paper."""
+
+    START = "START"
+    STABILIZING = "STABILIZING"
+
+
+class WhenAsked:
+    """Answers every request with its true clock and all it has measured since the last one.
+
+    One message does what POSG needs two kinds for: matrices, and replies to synchronisation.
+
+    Example:
+        >>> from penstock.policies.costs import SpaceSaving
+        >>> tracker = WhenAsked(instance=0, model=SpaceSaving(capacity=8))
+        >>> tracker.execute(np.array([1]), np.array([5.0]), finished_ms=5.0)
+        []
+        >>> request = SyncRequest(instance=0, epoch=0, estimate_ms=9.0)
+        >>> answer, = tracker.execute(np.array([2]), np.array([7.0]), 12.0, request)
+        >>> answer.delta_ms, len(answer.costs)
+        (3.0, 2)
+    """
+
+    state = "MEASURING"
+
+    def __init__(self, instance: int, model: CostModel) -> None:
+        self.instance = whole("instance", instance, least=0)
+        self.model = model
+
+    def execute(
+        self,
+        keys: Int64,
+        costs_ms: Float64,
+        finished_ms: float,
+        request: SyncRequest | None = None,
+    ) -> list[Feedback]:
+        """Measure; answer if the last record carried a request."""
+        self.model.update(keys, costs_ms)
+        if request is None:
+            return []
+        delta_ms = finished_ms - request.estimate_ms
+        return [Feedback(self.instance, self.model.hand_over(), request.epoch, delta_ms)]
+
+
+class WhenStable:
+    r"""The operator's state machine of POSG (Figure 2): send the matrices when they are stable.
+
+    START until N records are executed (2.A: take a snapshot S of the cells' means); then, in
+    STABILIZING, every N records: if the relative change against the snapshot
+
+    $$\eta = \frac{\sum_{i,j} |S[i,j] - W[i,j] / F[i,j]|}{\sum_{i,j} S[i,j]}$$
+
+    is at most $\mu$, send the matrices, reset them and go to START (2.C), otherwise take a new
+    snapshot (2.B). A record with a request is answered by the difference between the cumulated
+    execution time and the scheduler's estimate of it.
+
+    Args:
+        instance: whose records these are.
+        model: an empty pair of matrices.
+        window: N, in records.
+        tolerance: mu, > 0.
+
+    Deviations:
+        Cells that are empty in the snapshot take no part in eta: with them most skewed streams
+        never become stable.
+    """
+
+    def __init__(self, instance: int, model: CountMin, window: int, tolerance: float) -> None:
+        self.instance = whole("instance", instance, least=0)
+        self.model = model
+        self.window = whole("window", window, least=1)
+        self.tolerance = positive("tolerance", tolerance)
+        self.state = TrackerState.START
+        self._executed = 0
+        self._cumulated_ms = 0.0
+        self._snapshot: Float64 = np.empty(0)
+
+    def execute(
+        self,
+        keys: Int64,
+        costs_ms: Float64,
+        finished_ms: float,
+        request: SyncRequest | None = None,
+    ) -> list[Feedback]:
+        """Measure window by window; send stable matrices and answers."""
+        messages: list[Feedback] = []
+        done = 0
+        while done < keys.size:
+            upto = min(keys.size, done + self.window - self._executed)
+            self.model.update(keys[done:upto], costs_ms[done:upto])
+            self._executed += upto - done
+            done = upto
+            if self._executed == self.window:
+                messages += self._close_window()
+        self._cumulated_ms += float(costs_ms.sum())
+        if request is not None:
+            delta_ms = self._cumulated_ms - request.estimate_ms
+            messages.append(Feedback(self.instance, epoch=request.epoch, delta_ms=delta_ms))
+        return messages
+
+    def _close_window(self) -> list[Feedback]:
+        self._executed = 0
+        means = self.model.cell_means()
+        if self.state is TrackerState.START:
+            self.state = TrackerState.STABILIZING
+        elif relative_change(self._snapshot, means) <= self.tolerance:
+            self.state = TrackerState.START
+            return [Feedback(self.instance, self.model.hand_over())]
+        self._snapshot = means
+        return []
+
+
+def relative_change(before: Float64, now: Float64) -> float:
+    """Eq. 1 over the cells that were not empty (NaN) before."""
+    seen = ~np.isnan(before)
+    total = float(before[seen].sum())
+    change = float(np.abs(before[seen] - now[seen]).sum())
+    return change / total if total > 0 else 0.0

@@ -1,0 +1,134 @@
+"""Checks of parameters, each with a message that names the parameter and the value."""
+
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TypeGuard, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+from penstock.policies.kernels import Float64, Int64, kernel
+
+N = TypeVar("N", np.int64, np.float64)
+
+
+def whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
+    """Return `value` if it is a whole number in [least, most]."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise PenstockError(f"{name} must be a whole number; got {value!r}")
+    if value < least:
+        raise PenstockError(f"{name} must be >= {least}; got {value}")
+    if most is not None and value > most:
+        raise PenstockError(f"{name} must be <= {most}; got {value}")
+    return int(value)
+
+
+def between(name: str, value: object, low: float, high: float, *, closed: str = "") -> float:
+    """Return `value` if it is a number in the interval; `closed` names closed ends: "low high"."""
+    number = finite(name, value)
+    low_open, high_open = "low" not in closed, "high" not in closed
+    too_low = number < low or (low_open and number == low)
+    too_high = number > high or (high_open and number == high)
+    if too_low or too_high:
+        interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+        raise PenstockError(f"{name} must be in {interval}; got {number:g}")
+    return number
+
+
+def finite(name: str, value: object) -> float:
+    """Return `value` if it is a number, and neither NaN nor infinite."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise PenstockError(f"{name} must be a number; got {value!r}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise PenstockError(f"{name} must be finite; got {number}")
+    return number
+
+
+def positive(name: str, value: object) -> float:
+    """Return `value` if it is a finite number above 0."""
+    number = finite(name, value)
+    if number <= 0:
+        raise PenstockError(f"{name} must be > 0; got {number:g}")
+    return number
+
+
+def above_zero(name: str, value: object) -> float:
+    """Return `value` if it is a number above 0, infinity included."""
+    return math.inf if value == math.inf else positive(name, value)
+
+
+def at_least_zero(name: str, value: object) -> float:
+    """Return `value` if it is a finite number and not negative."""
+    number = finite(name, value)
+    if number < 0:
+        raise PenstockError(f"{name} must be >= 0; got {number:g}")
+    return number
+
+
+def _is_ready(values: object, dtype: type[N]) -> TypeGuard[npt.NDArray[N]]:
+    # Writeable, although nothing is written: kernels have another type for read-only arrays
+    # (as they come from Arrow), and would be compiled once more.
+    return (
+        isinstance(values, np.ndarray)
+        and values.dtype == dtype
+        and values.ndim == 1
+        and values.flags.carray
+    )
+
+
+def int64_keys(name: str, values: npt.ArrayLike) -> Int64:
+    """Return the keys as a contiguous one-dimensional int64 array (no copy where it is one)."""
+    if _is_ready(values, np.int64):
+        return values
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise PenstockError(f"{name} must be one-dimensional; got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        raise PenstockError(
+            f"{name} must be whole numbers; got dtype {array.dtype}. Hash other keys to int64 first"
+        )
+    return np.require(array, dtype=np.int64, requirements=["C", "W"])
+
+
+def float64s(name: str, values: npt.ArrayLike, length: int) -> Float64:
+    """Return the values as a contiguous float64 array of the given length."""
+    if _is_ready(values, np.float64):
+        array = values
+    else:
+        try:
+            array = np.require(values, dtype=np.float64, requirements=["C", "W"])
+        except (TypeError, ValueError):
+            raise PenstockError(f"{name} must be numbers; got {values!r}") from None
+    if array.shape != (length,):
+        raise PenstockError(f"{name} must have shape ({length},); got {array.shape}")
+    return array
+
+
+def costs_ms(name: str, values: npt.ArrayLike, length: int) -> Float64:
+    """Return the costs as float64, refusing NaN, infinite and negative ones."""
+    array = float64s(name, values, length)
+    bad = _first_bad_cost(array)
+    if bad >= 0:
+        raise PenstockError(f"{name} must be finite and >= 0; got {array[bad]} at {bad}")
+    return array
+
+
+@kernel
+def _first_bad_cost(costs: Float64) -> int:
+    for i in range(costs.size):
+        if not 0 <= costs[i] < np.inf:
+            return i
+    return -1
+
+
+def known(what: str, value: str, names: Iterable[str]) -> str:
+    """Return `value` if it is one of `names`; otherwise name the nearest one."""
+    choices = sorted(names)
+    if value in choices:
+        return value
+    near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(choices)}"
+    raise PenstockError(f"unknown {what} {value!r}; {hint}")

@@ -1,0 +1,82 @@
+"""Figures from results in the JSON form."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+
+COLOURS = {
+    "round_robin": "#8c8c8c",
+    "posg_as_published": "#d1822c",
+    "posg": "#1565c0",
+    "posg_frugal": "#5fa8e8",
+    "full_knowledge": "#2e7d32",
+}
+LABELS = {
+    "completion_ms": "mean completion time (ms)",
+    "speedup": "speed-up over round robin",
+    "steady_speedup": "speed-up over round robin, steady state",
+}
+_SPARE = ("#8e24aa", "#c2185b", "#00838f", "#5d4037")
+
+Document = dict[str, Any]
+
+
+def draw(document: Document, title: str, x_label: str, metrics: Sequence[str]) -> bytes:
+    """Draw one panel a metric, one line a series, the range over streams shaded; as PNG."""
+    figure, panels = plt.subplots(
+        1, len(metrics), figsize=(5.6 * len(metrics), 4.4), squeeze=False, layout="constrained"
+    )
+    for panel, metric in zip(panels[0], metrics, strict=True):
+        _panel(panel, document, metric)
+        panel.set_xlabel(x_label)
+    handles, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    params = document["params"]
+    figure.suptitle(f"{title}\n{params['streams']} streams, range over streams shaded", size=11)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=130)
+    plt.close(figure)
+    return image.getvalue()
+
+
+def _panel(panel: Axes, document: Document, metric: str) -> None:
+    rows = [row for row in document["rows"] if row["metric"] == metric]
+    xs = list(dict.fromkeys(row["x"] for row in rows))
+    names = all(isinstance(x, str) for x in xs)
+    place = {x: i if names else x for i, x in enumerate(xs)}
+    spare = iter(_SPARE * len(rows))
+    largest = 0.0
+    for series in dict.fromkeys(row["series"] for row in rows):
+        own = [row for row in rows if row["series"] == series]
+        at = [place[row["x"]] for row in own]
+        colour = COLOURS.get(series) or next(spare)
+        wide = 2.4 if series == "posg" else 1.5
+        means = [row["mean"] for row in own]
+        mark = "o" if len(own) < 40 else ""
+        panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)
+        low, high = [row["min"] for row in own], [row["max"] for row in own]
+        panel.fill_between(at, low, high, color=colour, alpha=0.10, lw=0)
+        largest = max(largest, *means)
+    if names:
+        panel.set_xticks(range(len(xs)), xs, rotation=30)
+    elif min(xs) > 0 and max(xs) / min(xs) > 50 and max(xs) < 10_000:
+        panel.set_xscale("log")
+        panel.set_xticks(xs, [f"{x:g}" for x in xs], minor=False)
+        panel.minorticks_off()
+    if "speedup" in metric:
+        panel.axhline(1, color="black", lw=0.6)
+        panel.set_ylim(0, 1.15 * largest)
+    elif largest > 0 and largest > 50 * min(row["mean"] for row in rows if row["mean"] > 0):
+        panel.set_yscale("log")
+    else:
+        panel.set_ylim(0, 1.25 * largest)
+    panel.set_ylabel(LABELS.get(metric, metric))
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,205 @@
+"""Streams to rehearse with: keys, what each record costs, and when it arrives."""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+from penstock.policies import validation
+from penstock.policies.costs import Exact
+from penstock.policies.kernels import Float64, Int64
+from penstock.policies.validation import (
+    at_least_zero,
+    between,
+    float64s,
+    int64_keys,
+    known,
+    positive,
+    whole,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Records in the order of arrival.
+
+    Attributes:
+        keys: key of each record.
+        costs_ms: what each record costs on an instance with slowdown 1.
+        arrivals_ms: when each record arrives, never decreasing.
+
+    Example:
+        >>> stream = Stream.of([1, 2, 1], [10.0, 1.0, 10.0]).every(interval_ms=1.0)
+        >>> stream.arrivals_ms
+        array([0., 1., 2.])
+    """
+
+    keys: Int64
+    costs_ms: Float64
+    arrivals_ms: Float64
+
+    @classmethod
+    def of(cls, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> Self:
+        """Check and take arrays; all records arrive at time 0."""
+        array = int64_keys("keys", keys)
+        costs = validation.costs_ms("costs_ms", costs_ms, array.size)
+        return cls(array, costs, np.zeros(array.size))
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+    def every(self, interval_ms: float) -> Self:
+        """Let one record arrive every `interval_ms`."""
+        interval = at_least_zero("interval_ms", interval_ms)
+        return replace(self, arrivals_ms=np.arange(len(self), dtype=np.float64) * interval)
+
+    def provisioned(self, instances: int, ratio: float = 1.0) -> Self:
+        """Let records arrive at the rate that `instances` can sustain, divided by `ratio`.
+
+        A ratio of 1.05 is 105% provisioning: instances are idle for 5 of 105 ms on average.
+        """
+        k = whole("instances", instances, least=1)
+        mean_ms = float(self.costs_ms.mean()) if len(self) else 0.0
+        return self.every(positive("ratio", ratio) * mean_ms / k)
+
+    def arriving(self, arrivals_ms: npt.ArrayLike) -> Self:
+        """Let records arrive at the times of a trace."""
+        arrivals = float64s("arrivals_ms", arrivals_ms, len(self))
+        if not np.isfinite(arrivals).all():
+            raise PenstockError("arrivals_ms must be finite; got NaN or infinity")
+        if (np.diff(arrivals) < 0).any():
+            where = int(np.argmax(np.diff(arrivals) < 0)) + 1
+            raise PenstockError(f"arrivals_ms must not decrease; they do at record {where}")
+        return replace(self, arrivals_ms=arrivals)
+
+    def exact_costs(self) -> Exact:
+        """Return what Full Knowledge is fed with."""
+        keys, first = np.unique(self.keys, return_index=True)
+        return Exact(keys, self.costs_ms[first])
+
+
+class Workload(Protocol):
+    """Something that makes streams: the same one for the same seed."""
+
+    def stream(self, seed: int) -> Stream:
+        """Draw a stream."""
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The synthetic streams of the POSG paper, section V-A.
+
+    Keys are drawn from a Zipf distribution. `cost_values` costs between `min_cost_ms` and
+    `max_cost_ms` are each given to the same number of keys, chosen at random.
+
+    Attributes:
+        records: m, length of the stream.
+        distinct: n, number of keys.
+        exponent: of the Zipf distribution; 0 is the uniform distribution.
+        cost_values: w_n, number of different costs.
+        min_cost_ms: w_min.
+        max_cost_ms: w_max.
+        steps: whether the costs have a constant difference or a constant ratio (geometric).
+
+    Example:
+        >>> stream = Synthetic(records=1000, exponent=1.5).stream(seed=1)
+        >>> len(stream), float(stream.costs_ms.min()), float(stream.costs_ms.max()) <= 64
+        (1000, 1.0, True)
+    """
+
+    records: int = 32_768
+    distinct: int = 4_096
+    exponent: float = 1.0
+    cost_values: int = 64
+    min_cost_ms: float = 1.0
+    max_cost_ms: float = 64.0
+    steps: Literal["constant", "geometric"] = "constant"
+
+    def __post_init__(self) -> None:
+        whole("records", self.records, least=1)
+        whole("distinct", self.distinct, least=1)
+        at_least_zero("exponent", self.exponent)
+        whole("cost_values", self.cost_values, least=1, most=self.distinct)
+        positive("min_cost_ms", self.min_cost_ms)
+        if positive("max_cost_ms", self.max_cost_ms) < self.min_cost_ms:
+            raise PenstockError(
+                f"max_cost_ms must be >= min_cost_ms = {self.min_cost_ms:g}; "
+                f"got {self.max_cost_ms:g}"
+            )
+        known("steps", self.steps, ("constant", "geometric"))
+
+    def stream(self, seed: int) -> Stream:
+        """Draw keys, and which key costs what."""
+        rng = np.random.default_rng(whole("seed", seed, least=0))
+        keys = zipf_keys(rng, self.records, self.distinct, self.exponent)
+        space = np.linspace if self.steps == "constant" else np.geomspace
+        values = space(self.min_cost_ms, self.max_cost_ms, self.cost_values)
+        costs = rng.permutation(np.resize(values, self.distinct))
+        return Stream.of(keys, costs[keys])
+
+
+@dataclass(frozen=True)
+class Application:
+    """A stand-in for the tweets of the POSG paper's application, section V-C.
+
+    The tweets are not public. What the papers say of them is kept: 500,000 records, 35,000
+    entities of which the most frequent has a share of 0.065, and three classes that cost 25
+    (media), 5 (politicians) and 1 ms (others). Their shares are not told; the ones here give the
+    mean cost of 9.7 ms and the 36% of records of 1 ms that the LAS paper reports of this stream.
+
+    Attributes:
+        records: length of the stream.
+        distinct: number of entities.
+        top_share: share of the most frequent entity.
+        costs_ms: cost of each class.
+        shares: expected share of each class.
+    """
+
+    records: int = 500_000
+    distinct: int = 35_000
+    top_share: float = 0.065
+    costs_ms: tuple[float, ...] = (25.0, 5.0, 1.0)
+    shares: tuple[float, ...] = (0.307, 0.333, 0.36)
+
+    def __post_init__(self) -> None:
+        whole("records", self.records, least=1)
+        whole("distinct", self.distinct, least=2)
+        between("top_share", self.top_share, 1 / self.distinct, 1)
+        if len(self.costs_ms) != len(self.shares) or abs(sum(self.shares) - 1) > 1e-6:
+            raise PenstockError(f"shares must be one per cost and sum to 1; got {self.shares}")
+
+    def stream(self, seed: int) -> Stream:
+        """Draw entities, and the class of each entity."""
+        rng = np.random.default_rng(whole("seed", seed, least=0))
+        exponent = zipf_exponent(self.top_share, self.distinct)
+        keys = zipf_keys(rng, self.records, self.distinct, exponent)
+        costs = rng.choice(self.costs_ms, size=self.distinct, p=self.shares)
+        return Stream.of(keys, costs[keys])
+
+
+def zipf_keys(rng: np.random.Generator, records: int, distinct: int, exponent: float) -> Int64:
+    """Draw keys 0..distinct-1, key t with a probability proportional to (t + 1)**-exponent."""
+    cumulated = np.cumsum(_zipf_weights(distinct, exponent))
+    drawn = rng.random(records) * cumulated[-1]
+    keys: Int64 = np.searchsorted(cumulated, drawn, side="right").astype(np.int64)
+    return keys
+
+
+@lru_cache
+def zipf_exponent(top_share: float, distinct: int) -> float:
+    """Find the exponent that gives the most frequent of `distinct` keys this share."""
+    low, high = 0.0, 16.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if 1 / _zipf_weights(distinct, middle).sum() < top_share:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _zipf_weights(distinct: int, exponent: float) -> Float64:
+    return np.arange(1, distinct + 1, dtype=np.float64) ** -exponent

@@ -1,0 +1,59 @@
+"""Whether this machine can run Spark, and what to do if not."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from penstock.errors import PenstockError
+
+LEAST_JAVA = 17
+_WAY_OUT = (
+    f"install a Java runtime {LEAST_JAVA} or newer (Debian and Ubuntu: openjdk-17-jre-headless; "
+    "macOS: temurin; conda: openjdk) or set JAVA_HOME to one"
+)
+
+
+def java_command() -> str:
+    """Return the `java` that Spark will use."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        candidate = Path(home) / "bin" / "java"
+        if candidate.is_file():
+            return str(candidate)
+        raise PenstockError(f"JAVA_HOME has no bin/java; got {home!r}. Please {_WAY_OUT}")
+    found = shutil.which("java")
+    if found is None:
+        raise PenstockError(f"Spark needs Java and none was found on the PATH. Please {_WAY_OUT}")
+    return found
+
+
+def java_version() -> int:
+    """Return the major version of Java, or say how to get one that Spark can use."""
+    command = java_command()
+    try:
+        answer = subprocess.run(  # noqa: S603 - the user's own java
+            [command, "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PenstockError(f"{command} does not run ({error}). Please {_WAY_OUT}") from None
+    major = parse_java_version(answer.stderr + answer.stdout)
+    if major < LEAST_JAVA:
+        raise PenstockError(f"Spark needs Java >= {LEAST_JAVA}; got {major}. Please {_WAY_OUT}")
+    return major
+
+
+def parse_java_version(text: str) -> int:
+    """Read the major version from what `java -version` prints.
+
+    Example:
+        >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')
+        17
+        >>> parse_java_version('java version "1.8.0_392"')
+        8
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    if found is None:
+        raise PenstockError(f"cannot read Java's version from {text!r}. Please {_WAY_OUT}")
+    return int(found[1])

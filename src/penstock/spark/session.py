@@ -1,0 +1,50 @@
+"""A Spark session for the demo, the experiments and the tests; users bring their own."""
+
+import os
+import sys
+from importlib.resources import files
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.errors import PenstockError
+from penstock.spark.environment import java_version
+
+
+def session(master: str = "local[*]", name: str = "penstock", **config: str) -> SparkSession:
+    """Start (or get) a quiet session: no web page, nothing but errors in the log.
+
+    Args:
+        master: where to run, as Spark spells it.
+        name: of the application.
+        config: further settings, with `__` for a dot: `spark__sql__shuffle__partitions="4"`.
+    """
+    java_version()
+    # A local master's Python workers are started by the JVM with its environment.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in (_settings(master) | config).items():
+        builder = builder.config(key.replace("__", "."), value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Exception) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise PenstockError(
+            f"no Spark session on master {master!r}: {first_line}. "
+            "Run `penstock doctor`, or try --master 'local[*]'"
+        ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _settings(master: str) -> dict[str, str]:
+    log4j = files("penstock.spark") / "log4j2.properties"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+    }
+    if master.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return settings
