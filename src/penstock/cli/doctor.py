@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 
-import typer
+import click
 
 from penstock.cli.console import output
 from penstock.errors import PenstockError
@@ -14,7 +14,8 @@ from penstock.spark.environment import java_command, java_version
 from penstock.spark.trial import spark_version, try_session
 
 
-def doctor() -> None:
+@click.command
+def doctor() -> int:
     """Check Python, Java, Spark, compiled kernels and a local Spark session."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("Python", _python),
@@ -31,8 +32,9 @@ def doctor() -> None:
             failed += 1
             output.print(f"[red]fails[/] {name:<8} {error}", soft_wrap=True)
     if failed:
-        raise typer.Exit(1)
+        return 1
     output.print("all is well: try `penstock reproduce posg-provisioning --streams 10`")
+    return 0
 
 
 def _python() -> str:

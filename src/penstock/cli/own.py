@@ -17,17 +17,17 @@ def load_grouping(spec: str) -> type[Grouping]:
     """Load a grouping class from `module:Class` or `path/to/file.py:Class`."""
     place, _, name = spec.rpartition(":")
     if not place or not name:
-        raise PenstockError(f"--grouping must be module:Class or file.py:Class; got {spec!r}")
+        raise PenstockError(f"grouping must be module:Class or file.py:Class; got {spec!r}")
     module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     found = getattr(module, name, None)
     if not (inspect.isclass(found) and issubclass(found, Grouping)):
         own = [n for n, c in vars(module).items() if _is_own_grouping(c, module)]
         raise PenstockError(
-            f"--grouping: {place!r} has no grouping {name!r}; "
+            f"grouping: {place!r} has no grouping {name!r}; "
             f"it has {', '.join(own) if own else 'none (subclass penstock.Grouping)'}"
         )
     if inspect.isabstract(found):
-        raise PenstockError(f"--grouping: {name} must implement `route`; it does not")
+        raise PenstockError(f"grouping: {name} must implement `route`; it does not")
     return found
 
 
@@ -42,7 +42,7 @@ def _is_own_grouping(candidate: object, module: ModuleType) -> bool:
 def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise PenstockError(f"--grouping: no such file {str(path)!r}")
+        raise PenstockError(f"grouping: no such file {str(path)!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     _run(path.name, partial(spec.loader.exec_module, module))
@@ -61,5 +61,5 @@ def _run(name: str, load: Callable[[], object]) -> None:
         load()
     except Exception as error:
         raise PenstockError(
-            f"--grouping: cannot import {name!r} ({type(error).__name__}: {error})"
+            f"grouping: cannot import {name!r} ({type(error).__name__}: {error})"
         ) from error

@@ -2,6 +2,7 @@
 
 import inspect
 
+import click
 from rich.table import Table
 
 from penstock.cli.console import output
@@ -12,6 +13,7 @@ from penstock.policies.grouping import Grouping
 FAMILIES: dict[str, type[Policy]] = {"grouping": Grouping, "cost model": CostModel}
 
 
+@click.command
 def policies() -> None:
     """List the policies with their registered names and parameters."""
     table = Table(box=None, pad_edge=False)

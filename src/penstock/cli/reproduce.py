@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -19,32 +19,31 @@ from penstock.report import draw
 from penstock.spark.bulk import by_value
 from penstock.spark.environment import java_version
 
+PATH = click.Path(path_type=Path)
 
+
+@click.command
+@click.argument("name", required=False)
+@click.option("--list", "list_", is_flag=True, help="List the experiments.")
+@click.option("--streams", type=int, help="Streams to average over.  [default: see --list]")
+@click.option("--json", type=PATH, help="Write the result to this file.")
+@click.option("--out", type=PATH, help="Write the result and its plot to this folder.")
+@click.option("--master", default="local[*]", help="Where the Spark job runs.")
+@click.option("--seed", default=0, help="Seed of the first stream.")
+@click.option(
+    "--grouping",
+    multiple=True,
+    help="A grouping of your own as another series: module:Class or file.py:Class.",
+)
 def reproduce(
-    name: Annotated[
-        str | None, typer.Argument(help="Experiment, see --list.", show_default=False)
-    ] = None,
-    streams: Annotated[
-        int | None,
-        typer.Option(help="Streams to average over.", show_default="the experiment's own"),
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(help="Write the result to this file.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Write the result and its plot to this folder.", show_default=False),
-    ] = None,
-    master: Annotated[str, typer.Option(help="Where the Spark job runs.")] = "local[*]",
-    seed: Annotated[int, typer.Option(help="Seed of the first stream.")] = 0,
-    grouping: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A grouping of your own as another series: module:Class or file.py:Class.",
-            show_default=False,
-        ),
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    name: str | None,
+    list_: bool,
+    streams: int | None,
+    json: Path | None,
+    out: Path | None,
+    master: str,
+    seed: int,
+    grouping: tuple[str, ...],
 ) -> None:
     """Run a figure of a paper and compare its claims with what we measure.
 
@@ -61,7 +60,7 @@ def reproduce(
         writable_folder("--out", out)
     if json is not None:
         writable_folder("--json: its folder", json.parent)
-    extra = _own(grouping or [])
+    extra = _own(grouping)
     java_version()
     with _progress(experiment) as progress:
         document = run(
@@ -75,7 +74,7 @@ def reproduce(
         _write(experiment, document, out)
 
 
-def _own(specs: list[str]) -> Extra:
+def _own(specs: tuple[str, ...]) -> Extra:
     extra: Extra = {}
     for spec in specs:
         cls = load_grouping(spec)
@@ -87,10 +86,11 @@ def _own(specs: list[str]) -> Extra:
 
 def _list() -> None:
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "figure", "what it shows"):
+    for column in ("name", "figure", "streams", "what it shows"):
         table.add_column(column)
     for experiment in EXPERIMENTS.values():
-        table.add_row(experiment.name, experiment.figure, experiment.summary)
+        streams = str(experiment.streams)
+        table.add_row(experiment.name, experiment.figure, streams, experiment.summary)
     output.print(table)
 
 

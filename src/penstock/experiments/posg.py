@@ -158,8 +158,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-provisioning",
         figure="POSG Figure 5",
-        summary="speed-up over provisioning, from 95% to 115%",
-        x_label="provisioning (maximum sustainable rate / actual rate)",
+        summary="speed-up over provisioning (sustainable rate / actual rate)",
+        x_label="provisioning",
         xs=PROVISIONING,
         run=compare(lambda x: Case(provisioning=float(x))),
         claims=claims.provisioning,

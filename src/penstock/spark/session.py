@@ -1,14 +1,18 @@
 """A Spark session for the demo, the experiments and the tests; users bring their own."""
 
 import os
+import re
 import sys
 from importlib.resources import files
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.spark.environment import java_version
+
+_MASTER = re.compile(
+    r"local(\[(\*|\d+)(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|(spark|k8s)://.+|yarn"
+)
 
 
 def session(master: str = "local[*]", name: str = "penstock", **config: str) -> SparkSession:
@@ -19,6 +23,11 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
         name: of the application.
         config: further settings, with `__` for a dot: `spark__sql__shuffle__partitions="4"`.
     """
+    if not _MASTER.fullmatch(master):
+        raise PenstockError(
+            f"master must be local[n], local-cluster[n,cores,mb], spark://host:port, yarn or "
+            f"k8s://url; got {master!r}"
+        )
     java_version()
     # A local master's Python workers are started by the JVM with its environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -27,7 +36,7 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
         builder = builder.config(key.replace("__", "."), value)
     try:
         spark = builder.getOrCreate()
-    except (PySparkException, Exception) as error:
+    except Exception as error:
         first_line = str(error).strip().splitlines()[0]
         raise PenstockError(
             f"no Spark session on master {master!r}: {first_line}. "

@@ -13,7 +13,7 @@ from penstock.policies.validation import between, costs_ms, int64_keys
 
 
 class Exact(CostModel):
-    r"""The true cost of every key, given beforehand: $\hat w_t = w_t$.
+    r"""The true cost of every key, given beforehand.
 
     What it is told later (`update`, `merge`) replaces what it knew. It never forgets, and its
     memory is that of all keys: it is the yardstick, not a model to run with.

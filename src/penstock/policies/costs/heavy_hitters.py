@@ -18,7 +18,10 @@ from penstock.policies.kernels import Float64, Int64, UInt16, UInt64, kernel
 MAX_CAPACITY = 65_535
 
 # Names of the totals.
-SIZE, RECORDS, REST_MS, REST, EVICTED_MS, EVICTED, TOTALS = range(7)
+SIZE, RECORDS, REST_MS, REST_MS2, REST, EVICTED, WITHIN_MS2, WITHIN, TOTALS = range(9)
+
+# Records after which a key is believed at the latest, however little keys explain.
+MOST_DOUBT = 100.0
 
 ENTRY = np.dtype(
     [
@@ -101,7 +104,6 @@ def _evict(
 ) -> None:
     """Take a key out of the table; its entry keeps the count for the next key."""
     evicted = entries[entry]
-    totals[EVICTED_MS] += evicted.hits * evicted.mean_ms
     totals[EVICTED] += evicted.hits
     slot = _slot(evicted.key, entries, index, coefficients)
     _unlink(slot, entries, index, coefficients)
@@ -123,13 +125,18 @@ def _learn(
     slot = _slot(key, entries, index, coefficients)
     if index[slot]:
         found = entries[index[slot] - 1]
+        # Two means of the same key tell how much the costs of one key differ.
+        difference = mean_ms - found.mean_ms
+        totals[WITHIN_MS2] += difference * difference * hits * found.hits / (hits + found.hits)
+        totals[WITHIN] += 1
         found.count += hits
         found.hits += hits
-        found.mean_ms += (mean_ms - found.mean_ms) * hits / found.hits
+        found.mean_ms += difference * hits / found.hits
         if full:
             _sift_down(entries, found.place)
         return
     totals[REST_MS] += mean_ms
+    totals[REST_MS2] += mean_ms * mean_ms
     totals[REST] += 1
     if full:
         entry = int(entries[0].heap)
@@ -172,12 +179,50 @@ def mean_of_rest(totals: Float64) -> float:
 
 
 @kernel
+def variance_of_rest(totals: Float64) -> float:
+    """Variance (ms^2) of the costs of different keys."""
+    if totals[REST] == 0:
+        return 0.0
+    return max(totals[REST_MS2] / totals[REST] - mean_of_rest(totals) ** 2, 0.0)
+
+
+@kernel
+def variance_within(totals: Float64, pairs: float) -> float:
+    """Variance (ms^2) of the costs of one key.
+
+    As long as there is little to compare it is taken to be that of different keys, with the
+    weight of as many `pairs`.
+    """
+    total = totals[WITHIN_MS2] + pairs * variance_of_rest(totals)
+    count = totals[WITHIN] + pairs
+    return total / count if count > 0 else 0.0
+
+
+@kernel
+def doubt(totals: Float64) -> float:
+    """Records of a key after which half of what it seems to cost is believed."""
+    within = variance_within(totals, 0.0)
+    if within == 0:
+        return 0.0
+    between = variance_of_rest(totals) - within
+    return min(within / between, MOST_DOUBT) if between > 0 else MOST_DOUBT
+
+
+@kernel
 def estimate_one(
-    key: np.int64, rest_ms: float, entries: Entries, index: UInt16, coefficients: UInt64
+    key: np.int64,
+    rest_ms: float,
+    doubted: float,
+    entries: Entries,
+    index: UInt16,
+    coefficients: UInt64,
 ) -> float:
-    """Mean cost of a key, or `rest_ms` if it is not in the table."""
+    """Mean cost of a key, drawn towards that of the rest if there is reason to doubt it."""
     found = index[_slot(key, entries, index, coefficients)]
-    return entries[found - 1].mean_ms if found else rest_ms
+    if not found:
+        return rest_ms
+    known = entries[found - 1]
+    return rest_ms + (known.mean_ms - rest_ms) * known.hits / (known.hits + doubted)
 
 
 @kernel
@@ -191,8 +236,9 @@ def estimate(
 ) -> None:
     """Estimate every key: its mean, or the mean of the rest."""
     rest_ms = mean_of_rest(totals)
+    doubted = doubt(totals)
     for i in range(keys.size):
-        out[i] = estimate_one(keys[i], rest_ms, entries, index, coefficients)
+        out[i] = estimate_one(keys[i], rest_ms, doubted, entries, index, coefficients)
 
 
 @kernel
@@ -205,13 +251,13 @@ def merge(
     totals: Float64,
     coefficients: UInt64,
 ) -> None:
-    """Learn the entries of another table, and count what it has evicted as rest."""
+    """Learn the entries of another table; of what it has evicted only the number is known."""
     for i in range(int(other_totals[SIZE])):
         other = other_entries[i]
         _learn(other.key, other.hits, other.mean_ms * scale, entries, index, totals, coefficients)
     totals[RECORDS] += other_totals[EVICTED]
-    totals[REST_MS] += other_totals[EVICTED_MS] * scale
-    totals[REST] += other_totals[EVICTED]
+    totals[WITHIN_MS2] += other_totals[WITHIN_MS2] * scale * scale
+    totals[WITHIN] += other_totals[WITHIN]
 
 
 @kernel
@@ -244,6 +290,8 @@ def age(entries: Entries, totals: Float64, factor: float, scale: float) -> None:
         entries[i].mean_ms *= scale
     totals[RECORDS] *= factor
     totals[REST_MS] *= factor * scale
+    totals[REST_MS2] *= factor * scale * scale
     totals[REST] *= factor
-    totals[EVICTED_MS] *= factor * scale
+    totals[WITHIN_MS2] *= factor * scale * scale
+    totals[WITHIN] *= factor
     totals[EVICTED] *= factor

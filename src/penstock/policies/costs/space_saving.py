@@ -20,9 +20,16 @@ class SpaceSaving(CostModel):
 
     $$f_t \le \hat f_t \le f_t + m / s$$
 
-    and every key with $f_t > m / s$ is in the table. A key's estimate is the mean of its own
-    records since it entered. All other keys are estimated by the mean of the rest: of the records
-    that met a table without their key, which are the ones such an estimate is made for.
+    and every key with $f_t > m / s$ is in the table. Keys outside of it are estimated by the mean
+    of the rest $\bar w$: of the records that met a table without their key, which are the ones
+    such an estimate is made for. A key in the table is estimated from its own records since it
+    entered, $n_t$ of them with the mean $\bar w_t$:
+
+    $$\hat w_t = \bar w + (\bar w_t - \bar w) \frac{n_t}{n_t + \lambda}, \qquad
+      \lambda = \frac{\text{variance of the costs of one key}}{\text{variance between keys}}$$
+
+    If a key always costs the same, $\lambda = 0$ and its mean is believed at once; if costs have
+    nothing to do with keys, few records of a key say nothing, and are not believed.
 
     It beats a pair of Count-Min matrices of the same memory clearly on skewed keys, as frequent
     keys are exact, and is no worse than the mean cost on uniform ones.
@@ -42,7 +49,8 @@ class SpaceSaving(CostModel):
         elements in data streams", ICDT 2005.
 
     Deviations:
-        Counts are real numbers, so that they can fade. The minimum is kept by a heap.
+        Counts are real numbers (of 32 bits: without decay they stop at 2**24), so that they can
+        fade. The minimum is kept by a heap. The estimate is drawn towards the mean of the rest.
     """
 
     name = "space_saving"

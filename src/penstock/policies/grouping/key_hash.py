@@ -10,7 +10,9 @@ from penstock.policies.validation import int64_keys, whole
 
 
 class KeyHash(Grouping):
-    r"""Key grouping: all records of a key go to the instance $h(t)$.
+    r"""Key grouping: all records of a key go to one instance.
+
+    The instance is $h(t)$, with a hash function drawn by the seed.
 
     It keeps a key's state in one place, and puts all the load of a hot key there.
 

@@ -16,9 +16,13 @@ from penstock.policies.grouping.proactive_as_published import ProactiveAsPublish
 from penstock.policies.grouping.scheduler import SchedulerState
 from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
 from penstock.policies.trackers import WhenAsked
-from penstock.policies.validation import above_zero, whole
+from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
+# Variance of the slowdown of an instance that has not been heard of.
+_UNKNOWN = 0.1
+# Comparisons of costs of the same key after which their variance is known half.
+_PAIRS = 32.0
 # The table is aged in steps of this share of its half-life.
 _AGING = 1 / 32
 
@@ -35,12 +39,14 @@ class Proactive(Grouping):
     With every N-th record to an instance it sends its clock along. The instance answers, when
     that record is done, with one message: the difference to the true time, by which the clock is
     set right, and the costs measured since its last message, by which the model learns. The
-    slowdown follows the ratio of measured to expected costs of known keys.
+    slowdown follows the ratio of measured to expected costs of known keys, through a Kalman
+    filter: at once where keys tell the costs, slowly where they do not.
 
     Until every instance has answered once, records are routed in turn.
 
     It pays where costs differ between keys and instances are busy (100% to 110% provisioning),
-    and most where few keys make up most records. With uniform keys it gains from the clocks.
+    and most where few keys make up most records. With uniform keys it gains from the clocks, and
+    where keys tell nothing about costs it is as good as round robin.
 
     Args:
         instances: number of parallel instances k, >= 1.
@@ -49,8 +55,8 @@ class Proactive(Grouping):
         capacity: entries of the cost model per instance, >= 1, 28 bytes each. The scheduler's
             model has `instances` times as many, at most 65,535.
         half_life: records after which a measurement counts half, > 0; may be infinite.
-        slowdown_half_life: records of an instance after which its old slowdown counts half, > 0;
-            infinity if all instances are known to be equally fast.
+        drift: how much an instance's slowdown is expected to change within 1,000 of its records
+            (standard deviation), >= 0.
         seed: of the cost model's index.
 
     Example:
@@ -88,7 +94,7 @@ class Proactive(Grouping):
         first_window: int = 24,
         capacity: int = 240,
         half_life: float = 8192,
-        slowdown_half_life: float = 600,
+        drift: float = 0.02,
         seed: int = 0,
     ) -> None:
         super().__init__(instances)
@@ -96,11 +102,12 @@ class Proactive(Grouping):
         self.first_window = whole("first_window", first_window, least=1)
         self.capacity = whole("capacity", capacity, least=1, most=MAX_CAPACITY)
         self.half_life = above_zero("half_life", half_life)
-        self.slowdown_half_life = above_zero("slowdown_half_life", slowdown_half_life)
+        self.drift = at_least_zero("drift", drift)
         self.seed = whole("seed", seed, least=0)
         self._costs = self._model()
         self._clock_ms = np.zeros(self.instances)
         self._slowdown = np.ones(self.instances)
+        self._uncertainty = np.full(self.instances, _UNKNOWN)
         self._heard = np.zeros(self.instances, dtype=np.bool_)
         self._running = False
         self._unaged = np.zeros(1)
@@ -170,8 +177,9 @@ class Proactive(Grouping):
             self._heard[instance] = True
             self._running = bool(self._heard.all())
         entries, _, totals, _ = measured.table
-        args = instance, self._slowdown, self.slowdown_half_life, self.half_life, self._unaged
-        _learn(*args, entries, totals, *self._costs.table)
+        clocks = self._slowdown, self._uncertainty
+        args = self.drift, self.half_life, self._unaged
+        _learn(instance, *clocks, *args, entries, totals, *self._costs.table)
 
     def resize(self, instances: int) -> None:
         """Keep what was learnt about costs; new instances start idle, of average speed."""
@@ -180,6 +188,7 @@ class Proactive(Grouping):
         self._costs.merge(learnt)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
         self._slowdown = resized(self._slowdown, instances, 1.0)
+        self._uncertainty = resized(self._uncertainty, instances, _UNKNOWN)
         self._heard = np.full(instances, self._running)
         self._windows = np.full(instances, min(self.first_window, self.window))
         self._left = self._windows.copy()
@@ -195,6 +204,7 @@ class Proactive(Grouping):
         return {
             "clock_ms": self._clock_ms,
             "slowdown": self._slowdown,
+            "uncertainty": self._uncertainty,
             "heard": self._heard,
             "unaged": self._unaged,
             "windows": self._windows,
@@ -227,13 +237,16 @@ def _assign(
     They go to instances in turn from `turn` on or, if that is -1, to the least loaded one.
     """
     rest_ms = heavy_hitters.mean_of_rest(totals)
+    doubted = heavy_hitters.doubt(totals)
     for i in range(keys.size):
         if turn < 0:
             chosen = least_loaded(clock_ms)
         else:
             chosen = turn
             turn = following(turn, clock_ms.size)
-        cost_ms = heavy_hitters.estimate_one(keys[i], rest_ms, entries, index, coefficients)
+        cost_ms = heavy_hitters.estimate_one(
+            keys[i], rest_ms, doubted, entries, index, coefficients
+        )
         give(chosen, cost_ms, now_ms[i], clock_ms, slowdown)
         out[i] = chosen
         left[chosen] -= 1
@@ -246,7 +259,8 @@ def _assign(
 def _learn(
     instance: int,
     slowdown: Float64,
-    slowdown_half_life: float,
+    uncertainty: Float64,
+    drift: float,
     half_life: float,
     unaged: Float64,
     measured: Entries,
@@ -261,8 +275,13 @@ def _learn(
     there_ms, here_ms = heavy_hitters.compare(measured, measured_totals, *args)
     records = measured_totals[heavy_hitters.RECORDS]
     if there_ms > 0 and here_ms > 0:
-        weight = 1 - 0.5 ** (records / slowdown_half_life)
-        slowdown[instance] += weight * (there_ms / here_ms - slowdown[instance])
+        # A Kalman filter: the clearer the measurement and the older the estimate, the more.
+        uncertainty[instance] += drift * drift * records / 1000
+        noise = heavy_hitters.variance_within(totals, _PAIRS) * records / here_ms**2
+        weight = uncertainty[instance] / (uncertainty[instance] + noise)
+        seen = min(max(there_ms / here_ms, slowdown[instance] / 2), slowdown[instance] * 2)
+        slowdown[instance] += weight * (seen - slowdown[instance])
+        uncertainty[instance] *= 1 - weight
     heavy_hitters.merge(measured, measured_totals, 1 / slowdown[instance], *args)
     unaged[0] += records
     if unaged[0] >= _AGING * half_life:

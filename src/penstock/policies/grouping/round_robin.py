@@ -10,7 +10,9 @@ from penstock.policies.validation import int64_keys
 
 
 class RoundRobin(Grouping):
-    r"""Instances in turn: record $i$ goes to $i \bmod k$.
+    r"""Shuffle grouping: instances in turn.
+
+    Record $i$ goes to $i \bmod k$.
 
     Every instance gets the same number of records, which balances the load if all records cost
     the same and all instances are equally fast. It is the baseline of POSG.

@@ -1,0 +1,108 @@
+"""How fast do groupings route, and how fast is the simulator? On one core.
+
+Every number is the best of several runs, and stands beside the others of the same run: the ratios
+are what to look at. The goals are those of the project, for a current core.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from penstock.policies.grouping import (
+    FullKnowledge,
+    Grouping,
+    KeyHash,
+    Proactive,
+    ProactiveAsPublished,
+    RoundRobin,
+)
+from penstock.sim import Stream, Synthetic, simulate
+
+RUNS = 7
+INSTANCES = 8
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Millions of records per second."""
+
+    what: str
+    grouping: str
+    million_per_s: float
+    ratio_to_round_robin: float
+    goal: float | None
+
+
+def best_s(run: Callable[[], object]) -> float:
+    run()
+    times = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def groupings(stream: Stream) -> dict[str, Callable[[], Grouping]]:
+    costs = stream.exact_costs()
+    return {
+        "round_robin": lambda: RoundRobin(INSTANCES),
+        "key_hash": lambda: KeyHash(INSTANCES),
+        "posg": lambda: Proactive(INSTANCES),
+        "posg_frugal": lambda: Proactive.frugal(INSTANCES),
+        "posg_as_published": lambda: ProactiveAsPublished(INSTANCES),
+        "full_knowledge": lambda: FullKnowledge(INSTANCES, costs),
+    }
+
+
+def measure(stream: Stream) -> list[Measured]:
+    goals = {("route", "posg"): 15.0, ("route", "key_hash"): 100.0}
+    goals |= {("simulate", "posg"): 2.0, ("simulate", "round_robin"): 10.0}
+    results = []
+    for what in ("route", "simulate"):
+        speeds = {}
+        for name, make in groupings(stream).items():
+            if what == "route":
+                learnt = make()
+                simulate(learnt, stream)
+                seconds = best_s(lambda g=learnt: g.route(stream.keys, stream.arrivals_ms))
+            else:
+                seconds = best_s(lambda m=make: simulate(m(), stream))
+            speeds[name] = len(stream) / seconds / 1e6
+        for name, speed in speeds.items():
+            ratio = speed / speeds["round_robin"]
+            results.append(Measured(what, name, speed, ratio, goals.get((what, name))))
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    args = parser.parse_args()
+    stream = Synthetic(records=args.records).stream(0).provisioned(INSTANCES, 1.02)
+    results = measure(stream)
+    table = Table(title=f"{args.records:,} records, Zipf-1, {INSTANCES} instances, one core")
+    table.add_column("what")
+    table.add_column("grouping")
+    for column in ("M records/s", "to round robin", "goal"):
+        table.add_column(column, justify="right")
+    table.add_column("reached")
+    for row in results:
+        reached = "" if row.goal is None else "yes" if row.million_per_s >= row.goal else "no"
+        goal = "" if row.goal is None else f"{row.goal:g}"
+        numbers = f"{row.million_per_s:.1f}", f"{row.ratio_to_round_robin:.4f}", goal
+        table.add_row(row.what, row.grouping, *numbers, reached)
+    Console().print(table)
+    if args.json:
+        args.json.write_text(json.dumps([asdict(row) for row in results], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
