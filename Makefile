@@ -27,7 +27,7 @@ bench: $(READY)  ## Measure speed, as ratios side by side
 	$(BIN)/python benchmarks/speed.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew
-	$(BIN)/python docs/make_pictures.py
+	for name in posg-provisioning posg-timeseries; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
 	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

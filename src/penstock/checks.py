@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -106,11 +107,12 @@ def check_snapshot_refuses(policy: Policy) -> None:
 def check_no_pyspark(policy: Policy) -> None:
     """The policy's module does not import Spark."""
     module = type(policy).__module__
-    if getattr(sys.modules[module], "__spec__", None) is None:
-        return  # a script: it cannot be imported again
+    file = getattr(sys.modules[module], "__file__", None)
+    if module == "__main__" or file is None:
+        return  # typed in, or a script: it cannot be imported again
+    path = [*sys.path, str(Path(file).parent)]
     code = (
-        f"import sys; sys.path[:] = {sys.path!r}; import {module}; "
-        "sys.exit('pyspark' in sys.modules)"
+        f"import sys; sys.path[:] = {path!r}; import {module}; sys.exit('pyspark' in sys.modules)"
     )
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-c", code], check=False, capture_output=True

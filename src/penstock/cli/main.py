@@ -27,7 +27,7 @@ for command in (reproduce, policies, check, doctor):
 def main() -> NoReturn:
     """Run the command line."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="penstock", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(0)

@@ -18,6 +18,7 @@ from penstock.policies.validation import known, whole
 from penstock.report import draw
 from penstock.spark.bulk import by_value
 from penstock.spark.environment import java_version
+from penstock.spark.session import checked_master
 
 PATH = click.Path(path_type=Path)
 
@@ -61,6 +62,7 @@ def reproduce(
     if json is not None:
         writable_folder("--json: its folder", json.parent)
     extra = _own(grouping)
+    checked_master(master)
     java_version()
     with _progress(experiment) as progress:
         document = run(

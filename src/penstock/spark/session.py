@@ -23,11 +23,7 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
         name: of the application.
         config: further settings, with `__` for a dot: `spark__sql__shuffle__partitions="4"`.
     """
-    if not _MASTER.fullmatch(master):
-        raise PenstockError(
-            f"master must be local[n], local-cluster[n,cores,mb], spark://host:port, yarn or "
-            f"k8s://url; got {master!r}"
-        )
+    checked_master(master)
     java_version()
     # A local master's Python workers are started by the JVM with its environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -44,6 +40,16 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def checked_master(master: str) -> str:
+    """Return the master if it has a form that Spark knows."""
+    if not _MASTER.fullmatch(master):
+        raise PenstockError(
+            f"master must be local[n], local-cluster[n,cores,mb], spark://host:port, yarn or "
+            f"k8s://url; got {master!r}"
+        )
+    return master
 
 
 def _settings(master: str) -> dict[str, str]:

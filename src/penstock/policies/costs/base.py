@@ -1,6 +1,6 @@
 """The cost model: what will a record with this key cost?"""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy.typing as npt
@@ -9,7 +9,7 @@ from penstock.policies.base import Policy
 from penstock.policies.kernels import Float64
 
 
-class CostModel(Policy):
+class CostModel(Policy, ABC):
     """Learns costs (milliseconds of execution) by key, in bounded memory.
 
     Models of the same parameters can be merged, and forget by `decay`, so that one instance's

@@ -183,7 +183,8 @@ def variance_of_rest(totals: Float64) -> float:
     """Variance (ms^2) of the costs of different keys."""
     if totals[REST] == 0:
         return 0.0
-    return max(totals[REST_MS2] / totals[REST] - mean_of_rest(totals) ** 2, 0.0)
+    variance: float = totals[REST_MS2] / totals[REST] - mean_of_rest(totals) ** 2
+    return max(variance, 0.0)
 
 
 @kernel
@@ -222,7 +223,8 @@ def estimate_one(
     if not found:
         return rest_ms
     known = entries[found - 1]
-    return rest_ms + (known.mean_ms - rest_ms) * known.hits / (known.hits + doubted)
+    estimate_ms: float = rest_ms + (known.mean_ms - rest_ms) * known.hits / (known.hits + doubted)
+    return estimate_ms
 
 
 @kernel

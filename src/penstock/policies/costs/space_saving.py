@@ -40,9 +40,9 @@ class SpaceSaving(CostModel):
 
     Example:
         >>> model = SpaceSaving(capacity=2)
-        >>> model.update([7, 7, 7, 8, 9], [10.0, 10.0, 13.0, 2.0, 6.0])
+        >>> model.update([7, 7, 7, 8, 9], [10.0, 10.0, 10.0, 2.0, 6.0])
         >>> model.estimate([7, 9, 8])
-        array([11.,  6.,  6.])
+        array([10.,  6.,  6.])
 
     References:
         A. Metwally, D. Agrawal and A. El Abbadi, "Efficient computation of frequent and top-k

@@ -1,6 +1,6 @@
 """The grouping: which instance gets which record."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ class Routed(NamedTuple):
     request: SyncRequest | None = None
 
 
-class Grouping(Policy):
+class Grouping(Policy, ABC):
     """Decides for every record which of the operator's instances gets it.
 
     A grouping of your own needs `route` only. If it wants to hear from the instances, it hands
@@ -71,7 +71,12 @@ class Grouping(Policy):
         return None
 
     def observe(self, feedback: Feedback) -> None:
-        """Take a message of an instance."""
+        """Take a message of an instance; one of an instance that has been removed is dropped."""
+        if feedback.instance < self.instances:
+            self._observe(feedback)
+
+    def _observe(self, feedback: Feedback) -> None:
+        """Learn from a message of an instance; nothing by default."""
 
     def resize(self, instances: int) -> None:
         """Go on with another number of instances."""

@@ -44,7 +44,7 @@ class FullKnowledge(Grouping):
         assign(self.costs.estimate(array), now, self._clock_ms, self._slowdown, out)
         return out
 
-    def observe(self, feedback: Feedback) -> None:
+    def _observe(self, feedback: Feedback) -> None:
         """Learn an instance's true slowdown."""
         if feedback.slowdown is not None:
             self._slowdown[feedback.instance] = feedback.slowdown

@@ -163,7 +163,7 @@ class Proactive(Grouping):
             self._turn[0] = (turn + routed) % self.instances
         return routed
 
-    def observe(self, feedback: Feedback) -> None:
+    def _observe(self, feedback: Feedback) -> None:
         """Learn measured costs, and set the instance's clock right."""
         if feedback.costs is not None:
             if not isinstance(feedback.costs, SpaceSaving):
@@ -177,9 +177,9 @@ class Proactive(Grouping):
             self._heard[instance] = True
             self._running = bool(self._heard.all())
         entries, _, totals, _ = measured.table
-        clocks = self._slowdown, self._uncertainty
-        args = self.drift, self.half_life, self._unaged
-        _learn(instance, *clocks, *args, entries, totals, *self._costs.table)
+        speed = self._slowdown, self._uncertainty, self.drift
+        args = *speed, self.half_life, self._unaged, entries, totals, *self._costs.table
+        _learn(instance, *args)
 
     def resize(self, instances: int) -> None:
         """Keep what was learnt about costs; new instances start idle, of average speed."""

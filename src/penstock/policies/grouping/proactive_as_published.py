@@ -127,7 +127,7 @@ class ProactiveAsPublished(Grouping):
             request = SyncRequest(last, self._scheduler.epoch, float(self._clock_ms[last]))
         return Routed(out[:routed], bool(asking or window_ends), request)
 
-    def observe(self, feedback: Feedback) -> None:
+    def _observe(self, feedback: Feedback) -> None:
         """Take matrices, or an answer."""
         instance = feedback.instance
         if feedback.costs is not None:

@@ -1,0 +1,148 @@
+"""The command as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli import main
+
+RANDOM = """
+import numpy as np
+from penstock import Grouping
+
+class First(Grouping):
+    def route(self, keys, now_ms=None):
+        return np.zeros(len(keys), dtype=np.int32)
+
+class Wrong(Grouping):
+    def route(self, keys, now_ms=None):
+        return np.full(len(keys), 99, dtype=np.int32)
+
+class Unfinished(Grouping):
+    pass
+"""
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run the command in this process: it takes seconds to start another one."""
+
+    def run(*args):
+        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
+
+    return run
+
+
+def process(*args, cwd=None, env=None):
+    return subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-m", "penstock", *map(str, args)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "200", **(env or {})},
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def own(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(RANDOM)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["reproduce", "posg-provisionin"], "did you mean 'posg-provisioning'?"),
+        (["reproduce", "posg-instances", "--streams", "0"], "--streams must be >= 1; got 0"),
+        (["reproduce", "posg-instances", "--streams", "two"], "'two' is not a valid integer"),
+        (["reproduce", "posg-instances", "--seed", "-1"], "--seed must be >= 0; got -1"),
+        (["reproduce", "posg-instances", "--out", "/proc/nowhere"], "--out must be a folder"),
+        (["reproduce", "posg-instances", "--json", "/proc/no/r.json"], "--json"),
+        (["reproduce", "posg-instances", "--master", "nowhere"], "master must be local[n]"),
+        (["reproduce", "posg-instances", "--grouping", "own.py:Nope"], "has no grouping 'Nope'"),
+        (["reproduce", "posg-instances", "--grouping", "own.py"], "must be module:Class"),
+        (["check", "own.py:Unfinished"], "must implement `route`"),
+        (["check", "missing.py:X"], "no such file"),
+        (["check", "no_such_module:X"], "cannot import"),
+        (["check", "own.py:First", "--instances", "0"], "instances must be >= 1; got 0"),
+        (["reprodoce"], "Did you mean 'reproduce'?"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(args, message, own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, _, error = command(*args)
+    assert code == 2
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert [file.name for file in own.parent.iterdir() if file.suffix] == ["own.py"]
+
+
+def test_without_java_the_way_out_is_named(tmp_path, command, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code, _, error = command("reproduce", "posg-instances")
+    assert code == 2
+    assert "install a Java runtime 17 or newer" in error
+
+
+def test_check_of_a_good_and_a_bad_grouping(own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, _ = command("check", "own.py:First")
+    assert code == 0, out
+    code, out, _ = command("check", "own.py:Wrong")
+    assert code == 1
+    assert "fails range" in out
+
+
+def test_lists(command):
+    assert "posg-timeseries" in command("reproduce", "--list")[1]
+    assert "full_knowledge" in command("policies")[1]
+    assert "reproduce" in command("--help")[1]
+    assert command("--version")[1].startswith("penstock")
+
+
+@pytest.mark.spark
+def test_reproduce_writes_result_and_plot_with_an_own_series(own, tmp_path):
+    out = tmp_path / "out"
+    done = process(
+        *("reproduce", "posg-instances", "--streams", "2", "--master", "local[2]"),
+        *("--out", out, "--json", tmp_path / "r.json", "--grouping", "own.py:First"),
+        cwd=own.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document == json.loads((out / "posg-instances.json").read_text())
+    assert document["name"] == "posg-instances"
+    assert document["params"]["streams"] == 2
+    series = {row["series"] for row in document["rows"]}
+    wanted = {"round_robin", "posg_as_published", "posg", "posg_frugal", "full_knowledge", "First"}
+    assert series == wanted
+    first = [r for r in document["rows"] if r["series"] == "First" and r["metric"] == "speedup"]
+    assert {r["x"]: r["mean"] for r in first}[1] == 1.0
+    assert all({"figure", "series", "x", "metric", "mean", "se", "n"} <= set(r) for r in first)
+    assert all(set(c) == {"claim", "paper", "ours", "holds"} for c in document["claims"])
+    assert (out / "posg-instances.png").read_bytes().startswith(b"\x89PNG")
+    assert not [file for file in out.iterdir() if file.name.startswith(".")]
+
+
+@pytest.mark.spark
+def test_doctor_finds_all_well():
+    done = process("doctor")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("ok ") == 5
+
+
+def test_doctor_says_what_is_missing(tmp_path):
+    done = process("doctor", env={"JAVA_HOME": str(tmp_path)})
+    assert done.returncode == 1
+    assert "JAVA_HOME has no bin/java" in done.stdout

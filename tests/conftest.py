@@ -1,0 +1,26 @@
+"""What all tests share."""
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.spark import session
+
+
+def pytest_configure() -> None:
+    """Remove compiled kernels that are older than the source: Numba sees one file only."""
+    source = Path(penstock.__file__).parent
+    cached = list(source.rglob("*.nb[ic]"))
+    newest = max(file.stat().st_mtime for file in source.rglob("*.py"))
+    if any(file.stat().st_mtime < newest for file in cached):
+        for file in cached:
+            file.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A real local Spark, the same for all tests."""
+    started = session("local[2]", "penstock-tests")
+    yield started
+    started.stop()

@@ -1,0 +1,55 @@
+"""Tables, claims and files."""
+
+import json
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.experiments import EXPERIMENTS
+from penstock.experiments.base import Sample
+from penstock.experiments.results import Table, at_least, writable_folder, write_json
+from penstock.report import draw
+
+
+def test_means_errors_and_extremes():
+    samples = [Sample("posg", 1.0, "speedup", v) for v in (1.0, 2.0, 3.0)]
+    row = Table.of_samples("Figure", samples).row("posg", 1.0, "speedup")
+    assert (row.mean, row.n, row.min, row.max) == (2.0, 3, 1.0, 3.0)
+    assert row.se == pytest.approx(1 / 3**0.5)
+
+
+def test_a_claim_that_does_not_hold_says_so():
+    assert not at_least("x", 1.25, 1.2).holds
+    assert at_least("x", 1.25, 1.25).holds
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "result.json"
+    write_json({"a": 1}, file)
+    with pytest.raises(TypeError):
+        write_json({"a": object()}, file)
+    assert json.loads(file.read_text()) == {"a": 1}
+    assert [f.name for f in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PenstockError, match="--out must be a folder that can be written"):
+        writable_folder("--out", tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_claims_and_draws(name):
+    """One stream of each, in this process; shortened where the paper's stream is long."""
+    experiment = EXPERIMENTS[name]
+    xs = experiment.xs if name != "posg-application" else experiment.xs[:1]
+    samples = [s for x in xs for s in experiment.run(x, 0, {})]
+    if name == "posg-application":
+        samples = [s._replace(x=x) for s in samples for x in experiment.xs]
+    table = Table.of_samples(experiment.figure, samples)
+    claims = experiment.claims(table)
+    assert claims
+    assert {"round_robin", "posg_as_published", "posg", "full_knowledge"} <= set(table.series())
+    document = {"params": {"streams": 1}, "rows": [vars(r) for r in table.rows]}
+    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
+    assert image.startswith(b"\x89PNG")
