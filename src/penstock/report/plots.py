@@ -29,7 +29,7 @@ Document = dict[str, Any]
 
 
 def draw(document: Document, title: str, x_label: str, metrics: Sequence[str]) -> bytes:
-    """Draw one panel a metric, one line a series, the range over streams shaded; as PNG."""
+    """Draw one panel a metric and one line a series, two standard errors shaded; as PNG."""
     figure, panels = plt.subplots(
         1, len(metrics), figsize=(5.6 * len(metrics), 4.4), squeeze=False, layout="constrained"
     )
@@ -39,7 +39,8 @@ def draw(document: Document, title: str, x_label: str, metrics: Sequence[str]) -
     handles, names = panels[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
     params = document["params"]
-    figure.suptitle(f"{title}\n{params['streams']} streams, range over streams shaded", size=11)
+    shown = f"mean of {params['streams']} streams, two standard errors shaded"
+    figure.suptitle(f"{title}\n{shown}", size=11)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)
     plt.close(figure)
@@ -61,8 +62,9 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         means = [row["mean"] for row in own]
         mark = "o" if len(own) < 40 else ""
         panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)
-        low, high = [row["min"] for row in own], [row["max"] for row in own]
-        panel.fill_between(at, low, high, color=colour, alpha=0.10, lw=0)
+        low = [row["mean"] - 2 * row["se"] for row in own]
+        high = [row["mean"] + 2 * row["se"] for row in own]
+        panel.fill_between(at, low, high, color=colour, alpha=0.18, lw=0)
         largest = max(largest, *means)
     if names:
         panel.set_xticks(range(len(xs)), xs, rotation=30)

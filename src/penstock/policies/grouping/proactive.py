@@ -82,7 +82,9 @@ class Proactive(Grouping):
         about the same memory. Costs of all instances are pooled. An unseen key is expected to
         cost the mean of rare keys, not 0. One kind of message for costs and synchronisation, sent
         every N records: clocks are set right more often with fewer messages, and nothing waits
-        for matrices to become stable. Old measurements fade instead of being reset.
+        for matrices to become stable. An answer replaces the correction of the one before instead
+        of being added to it: with long queues several are under way, and adding them up
+        oscillates. Old measurements fade instead of being reset.
     """
 
     name = "posg"
@@ -106,6 +108,7 @@ class Proactive(Grouping):
         self.seed = whole("seed", seed, least=0)
         self._costs = self._model()
         self._clock_ms = np.zeros(self.instances)
+        self._correction_ms = np.zeros(self.instances)
         self._slowdown = np.ones(self.instances)
         self._uncertainty = np.full(self.instances, _UNKNOWN)
         self._heard = np.zeros(self.instances, dtype=np.bool_)
@@ -130,7 +133,7 @@ class Proactive(Grouping):
 
     def tracker(self, instance: int) -> WhenAsked:
         """Return what measures an instance's records and answers requests."""
-        return WhenAsked(instance, SpaceSaving(min(self.window, self.capacity), self.seed))
+        return WhenAsked(instance, SpaceSaving(self.capacity, self.seed))
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
         """Return what records of these keys are expected to cost on an average instance."""
@@ -152,7 +155,10 @@ class Proactive(Grouping):
             return Routed(instances)
         last = int(instances[-1])
         self._windows[last] = self._left[last] = min(2 * int(self._windows[last]), self.window)
-        request = SyncRequest(last, epoch=0, estimate_ms=float(self._clock_ms[last]))
+        # The clock without corrections: several answers may be under way, and what one of them
+        # has set right must not be set right again by the next.
+        uncorrected_ms = float(self._clock_ms[last] - self._correction_ms[last])
+        request = SyncRequest(last, epoch=0, estimate_ms=uncorrected_ms)
         return Routed(instances, answerable=True, request=request)
 
     def _assign(self, keys: Int64, now_ms: Float64, left: Int64, out: Int32) -> int:
@@ -170,7 +176,9 @@ class Proactive(Grouping):
                 raise PenstockError(f"costs must be SpaceSaving; got {feedback.costs!r}")
             self._learn(feedback.instance, feedback.costs)
         if feedback.delta_ms is not None:
-            self._clock_ms[feedback.instance] += feedback.delta_ms
+            i = feedback.instance
+            self._clock_ms[i] += feedback.delta_ms - self._correction_ms[i]
+            self._correction_ms[i] = feedback.delta_ms
 
     def _learn(self, instance: int, measured: SpaceSaving) -> None:
         if not self._running:
@@ -187,6 +195,7 @@ class Proactive(Grouping):
         learnt, self._costs = self._costs, self._model()
         self._costs.merge(learnt)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
+        self._correction_ms = resized(self._correction_ms, instances, 0.0)
         self._slowdown = resized(self._slowdown, instances, 1.0)
         self._uncertainty = resized(self._uncertainty, instances, _UNKNOWN)
         self._heard = np.full(instances, self._running)
@@ -203,6 +212,7 @@ class Proactive(Grouping):
     def _state(self) -> Arrays:
         return {
             "clock_ms": self._clock_ms,
+            "correction_ms": self._correction_ms,
             "slowdown": self._slowdown,
             "uncertainty": self._uncertainty,
             "heard": self._heard,
