@@ -41,6 +41,12 @@ class Policy:
         """Names of the constructor's arguments."""
         return tuple(inspect.signature(cls).parameters)
 
+    @classmethod
+    def required(cls) -> set[str]:
+        """Names of the constructor's arguments that have no default."""
+        parameters = inspect.signature(cls).parameters.values()
+        return {p.name for p in parameters if p.default is inspect.Parameter.empty}
+
     @staticmethod
     def registered(family: type["Policy"] | None = None) -> dict[str, type["Policy"]]:
         """All policies of a family (default: of every family) by their registered names."""
@@ -53,6 +59,9 @@ class Policy:
         found = Policy.registered(cls)[known("policy", name, Policy.registered(cls))]
         for param in params:
             known(f"parameter of {name}", param, found.parameters())
+        missing = found.required() - params.keys()
+        if missing:
+            raise PenstockError(f"{name} needs {', '.join(sorted(missing))}; got {params}")
         made = found(**params)
         if not isinstance(made, cls):  # pragma: no cover - `registered` has filtered
             raise PenstockError(f"{name!r} is not a {cls.__name__}")

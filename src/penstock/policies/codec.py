@@ -27,6 +27,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 def encode(name: str, arrays: Arrays) -> bytes:
     """Write named arrays of numbers as bytes."""
+    for key, array in arrays.items():
+        _refuse_other_than_numbers(key, array.dtype)
     plain = {key: np.asarray(a, dtype=a.dtype.newbyteorder("<")) for key, a in arrays.items()}
     described = [[key, a.dtype.str, list(a.shape)] for key, a in plain.items()]
     header = json.dumps({"version": VERSION, "name": name, "arrays": described}).encode()
@@ -53,7 +55,10 @@ def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
     body = data[_PREFIX.size :]
     if zlib.crc32(body) != checksum:
         raise PenstockError("snapshot is truncated or damaged; its checksum differs")
-    header = json.loads(body[:header_length])
+    try:
+        header = json.loads(body[:header_length])
+    except ValueError:
+        raise PenstockError("snapshot is damaged; its header cannot be read") from None
     return header, body[header_length:]
 
 
@@ -62,10 +67,14 @@ def _arrays(described: list[Any], body: bytes) -> Arrays:
     offset = 0
     for key, dtype_name, shape in described:
         dtype = np.dtype(dtype_name)
-        if dtype.kind not in "biuf":
-            raise PenstockError(f"snapshot holds {dtype} in {key!r}; only numbers are read")
+        _refuse_other_than_numbers(key, dtype)
         count = math.prod(shape)
         flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset)
         arrays[key] = flat.reshape(shape).astype(dtype.newbyteorder("="))
         offset += count * dtype.itemsize
     return arrays
+
+
+def _refuse_other_than_numbers(key: str, dtype: "np.dtype[Any]") -> None:
+    if dtype.kind not in "biuf":
+        raise PenstockError(f"snapshots hold numbers only; got {dtype} in {key!r}")

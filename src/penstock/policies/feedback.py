@@ -46,7 +46,7 @@ class Feedback:
     def message_bytes(self) -> int:
         """Size of the message on a network."""
         answer = 0 if self.delta_ms is None else 8
-        return _HEADER_BYTES + answer + (self.costs.message_bytes if self.costs else 0)
+        return _HEADER_BYTES + answer + (0 if self.costs is None else self.costs.message_bytes)
 
 
 class Tracker(Protocol):
@@ -71,3 +71,6 @@ class Tracker(Protocol):
             finished_ms: when the last one was done.
             request: what the last one carried.
         """
+
+    def finish(self) -> list[Feedback]:
+        """The instance's batch is over and this tracker will not be asked again: say the rest."""

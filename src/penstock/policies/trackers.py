@@ -53,6 +53,10 @@ class WhenAsked:
         delta_ms = finished_ms - request.estimate_ms
         return [Feedback(self.instance, self.model.hand_over(), request.epoch, delta_ms)]
 
+    def finish(self) -> list[Feedback]:
+        """Send what was measured."""
+        return [Feedback(self.instance, self.model.hand_over())]
+
 
 class WhenStable:
     r"""The operator's state machine of POSG (Figure 2): send the matrices when they are stable.
@@ -109,6 +113,10 @@ class WhenStable:
             delta_ms = self._cumulated_ms - request.estimate_ms
             messages.append(Feedback(self.instance, epoch=request.epoch, delta_ms=delta_ms))
         return messages
+
+    def finish(self) -> list[Feedback]:
+        """Send the matrices, stable or not: nobody will make them so."""
+        return [Feedback(self.instance, self.model.hand_over())]
 
     def _close_window(self) -> list[Feedback]:
         self._executed = 0

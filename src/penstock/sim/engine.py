@@ -52,13 +52,14 @@ class Result:
     changes: tuple[StateChange, ...]
 
     def mean_completion_ms(self, start: int = 0, stop: int | None = None) -> float:
-        """Mean completion time of the records from `start` up to `stop`."""
-        return float(self.completion_ms[start:stop].mean())
+        """Mean completion time of the records from `start` up to `stop`; NaN if there are none."""
+        part = self.completion_ms[start:stop]
+        return float(part.mean()) if part.size else float("nan")
 
     @property
     def messages_per_100(self) -> float:
         """Messages per 100 records."""
-        return 100 * self.messages / self.completion_ms.size
+        return 100 * self.messages / max(1, self.completion_ms.size)
 
     @property
     def imbalance(self) -> float:
@@ -114,8 +115,8 @@ class _Run:
         self.instances = np.empty(m, dtype=np.int32)
         self.given = self.instances, stream.arrivals_ms, stream.costs_ms
         self.outcome = self.free_ms, self.executed_ms, self.finished_ms
-        trackers = [grouping.tracker(instance) for instance in range(k)]
-        self.trackers: list[Tracker] = [t for t in trackers if t is not None]
+        trackers = {instance: grouping.tracker(instance) for instance in range(k)}
+        self.trackers: dict[int, Tracker] = {i: t for i, t in trackers.items() if t is not None}
         self.reported = [0] * k
         self.mailbox: list[tuple[float, int, Feedback]] = []
         self.order = count()
@@ -126,7 +127,8 @@ class _Run:
 
     def result(self) -> Result:
         self._run()
-        memory = [getattr(getattr(t, "model", None), "memory_bytes", 0) for t in self.trackers]
+        models = [getattr(tracker, "model", None) for tracker in self.trackers.values()]
+        memory = [getattr(model, "memory_bytes", 0) for model in models]
         return Result(
             completion_ms=self.finished_ms - self.stream.arrivals_ms,
             instances=self.instances,
@@ -148,7 +150,7 @@ class _Run:
         at, end = 0, len(self.stream)
         if not end:
             return
-        for instance in range(-1, len(self.trackers)):
+        for instance in (_SCHEDULER, *self.trackers):
             self._note_state(0, instance)
         while at < end:
             if self.mailbox and self.mailbox[0][0] <= arrivals[at]:
@@ -167,9 +169,9 @@ class _Run:
         stop = at + routed.instances.size
         self.instances[at:stop] = routed.instances
         _serve(at, stop, *self.given, self.slowdown, *self.outcome)
-        if routed.answerable:
+        if routed.answerable and int(routed.instances[-1]) in self.trackers:
             self._hear(stop, routed.request)
-            self._note_state(stop - 1, int(self.instances[stop - 1]))
+            self._note_state(stop - 1, int(routed.instances[-1]))
             self._note_state(stop - 1, _SCHEDULER)
         return stop
 

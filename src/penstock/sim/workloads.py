@@ -168,7 +168,9 @@ class Application:
         whole("records", self.records, least=1)
         whole("distinct", self.distinct, least=2)
         between("top_share", self.top_share, 1 / self.distinct, 1)
-        if len(self.costs_ms) != len(self.shares) or abs(sum(self.shares) - 1) > 1e-6:
+        validation.costs_ms("costs_ms", self.costs_ms, len(self.costs_ms))
+        together = len(self.costs_ms) == len(self.shares) and abs(sum(self.shares) - 1) < 1e-6
+        if not together or min(self.shares) < 0:
             raise PenstockError(f"shares must be one per cost and sum to 1; got {self.shares}")
 
     def stream(self, seed: int) -> Stream:

@@ -22,6 +22,7 @@ SIZE, RECORDS, REST_MS, REST_MS2, REST, EVICTED, WITHIN_MS2, WITHIN, TOTALS = ra
 
 # Records after which a key is believed at the latest, however little keys explain.
 MOST_DOUBT = 100.0
+LEAST_REST = 1e-9
 
 ENTRY = np.dtype(
     [
@@ -223,6 +224,9 @@ def estimate_one(
     if not found:
         return rest_ms
     known = entries[found - 1]
+    if known.hits + doubted == 0:  # faded away, and no reason to doubt it
+        mean_ms: float = known.mean_ms
+        return mean_ms
     estimate_ms: float = rest_ms + (known.mean_ms - rest_ms) * known.hits / (known.hits + doubted)
     return estimate_ms
 
@@ -291,9 +295,11 @@ def age(entries: Entries, totals: Float64, factor: float, scale: float) -> None:
         entries[i].hits *= factor
         entries[i].mean_ms *= scale
     totals[RECORDS] *= factor
-    totals[REST_MS] *= factor * scale
-    totals[REST_MS2] *= factor * scale * scale
-    totals[REST] *= factor
+    # The mean of the rest is needed however old it is: it does not fade to nothing.
+    rest = factor if totals[REST] * factor > LEAST_REST else 1.0
+    totals[REST_MS] *= rest * scale
+    totals[REST_MS2] *= rest * scale * scale
+    totals[REST] *= rest
     totals[WITHIN_MS2] *= factor * scale * scale
     totals[WITHIN] *= factor
     totals[EVICTED] *= factor

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import heavy_hitters as table
 from penstock.policies.costs.base import CostModel
@@ -79,6 +80,8 @@ class SpaceSaving(CostModel):
 
     def merge(self, other: "SpaceSaving", scale: float = 1.0) -> None:
         """Learn what another table has learnt, with its costs multiplied by `scale`."""
+        if not isinstance(other, SpaceSaving):
+            raise PenstockError(f"only a SpaceSaving can be merged; got {other!r}")
         table.merge(other._entries, other._totals, positive("scale", scale), *self.table)
 
     def decay(self, factor: float) -> None:
@@ -99,6 +102,10 @@ class SpaceSaving(CostModel):
     def counts(self) -> Float64:
         """Upper bounds of the keys' frequencies, in the order of `keys`."""
         return self._entries["count"][: len(self)].astype(np.float64)
+
+    def hits(self) -> Float64:
+        """Records of each key since it entered, in the order of `keys`."""
+        return self._entries["hits"][: len(self)].astype(np.float64)
 
     @property
     def records(self) -> float:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.base import Policy
+from penstock.policies.costs import CostModel
 from penstock.policies.feedback import Feedback, SyncRequest, Tracker
 from penstock.policies.kernels import Float64, Int32, Int64
 from penstock.policies.validation import float64s, int64_keys, whole
@@ -56,18 +57,33 @@ class Grouping(Policy, ABC):
                 then is the time until all of them are done.
         """
 
+    def route_together(self, keys: npt.ArrayLike) -> Int32:
+        """Route records that are all there at once, and so may be looked at in any order."""
+        return self.route(keys)
+
+    def begin(self, router: int) -> None:
+        """Begin a batch: all instances are idle, and several routers share them.
+
+        Args:
+            router: number of this one; each starts at another instance.
+        """
+
     def route_until_answer(self, keys: Int64, now_ms: Float64) -> Routed:
         """Route the first records: up to one whose execution may be answered by its instance.
 
         What an instance answers may change the routing of the next record, so an engine that
         delivers answers in time routes in such steps. The decisions are those of `route`.
         """
-        if self.tracker(0) is None:
+        if all(self.tracker(instance) is None for instance in range(self.instances)):
             return Routed(self.route(keys, now_ms))
         return Routed(self.route(keys[:1], now_ms[:1]), answerable=True)
 
     def tracker(self, instance: int) -> Tracker | None:
         """Return the part that lives at an instance; None if nothing needs to be measured."""
+        return None
+
+    def measurements(self) -> CostModel | None:
+        """Return an empty model of the kind that trackers send; None if they send none."""
         return None
 
     def observe(self, feedback: Feedback) -> None:
@@ -81,6 +97,10 @@ class Grouping(Policy, ABC):
     def resize(self, instances: int) -> None:
         """Go on with another number of instances."""
         self.instances = whole("instances", instances, least=1)
+
+    def expected_total_ms(self, feedback: Feedback) -> float:
+        """Return what the records of a message were expected to cost; 0 if nobody expects."""
+        return 0.0
 
     @property
     def fan_out(self) -> int:
@@ -106,9 +126,27 @@ def checked(keys: npt.ArrayLike, now_ms: npt.ArrayLike | None) -> tuple[Int64, F
     return array, float64s("now_ms", now_ms, array.size)
 
 
+def idle_clocks(instances: int, router: int) -> Float64:
+    """Clocks of idle instances that differ just enough for ties to start at another one."""
+    turns: Float64 = ((np.arange(instances) - router) % instances).astype(np.float64)
+    return turns * 1e-9
+
+
 def resized(array: Float64, length: int, fill: float) -> Float64:
     """Return the first `length` values, filled up with `fill`."""
     longer = np.full(length, fill)
     kept = min(length, array.size)
     longer[:kept] = array[:kept]
     return longer
+
+
+def longest_first(grouping: Grouping, costs_ms: Float64, keys: npt.ArrayLike) -> Int32:
+    """Route records by decreasing cost, and return their instances in the order of arrival.
+
+    With exact costs the makespan is at most 4/3 - 1/(3k) times the optimum (Graham, 1969).
+    """
+    array = int64_keys("keys", keys)
+    order = np.argsort(-costs_ms, kind="stable")
+    out = np.empty(array.size, dtype=np.int32)
+    out[order] = grouping.route(array[order])
+    return out

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import Exact
 from penstock.policies.feedback import Feedback
-from penstock.policies.grouping.base import Grouping, checked, resized
+from penstock.policies.grouping.base import Grouping, checked, idle_clocks, longest_first, resized
 from penstock.policies.grouping.greedy import assign
 from penstock.policies.kernels import Int32
 
@@ -48,6 +48,14 @@ class FullKnowledge(Grouping):
         """Learn an instance's true slowdown."""
         if feedback.slowdown is not None:
             self._slowdown[feedback.instance] = feedback.slowdown
+
+    def route_together(self, keys: npt.ArrayLike) -> Int32:
+        """Assign the longest first."""
+        return longest_first(self, self.costs.estimate(keys), keys)
+
+    def begin(self, router: int) -> None:
+        """All instances are idle."""
+        self._clock_ms[:] = idle_clocks(self.instances, router)
 
     def resize(self, instances: int) -> None:
         """Start new instances idle, and forget removed ones."""

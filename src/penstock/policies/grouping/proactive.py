@@ -10,7 +10,14 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs import SpaceSaving, heavy_hitters
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
 from penstock.policies.feedback import Feedback, SyncRequest
-from penstock.policies.grouping.base import Grouping, Routed, checked, resized
+from penstock.policies.grouping.base import (
+    Grouping,
+    Routed,
+    checked,
+    idle_clocks,
+    longest_first,
+    resized,
+)
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
 from penstock.policies.grouping.scheduler import SchedulerState
@@ -133,11 +140,22 @@ class Proactive(Grouping):
 
     def tracker(self, instance: int) -> WhenAsked:
         """Return what measures an instance's records and answers requests."""
-        return WhenAsked(instance, SpaceSaving(self.capacity, self.seed))
+        return WhenAsked(instance, self.measurements())
+
+    def measurements(self) -> SpaceSaving:
+        """Return an empty table."""
+        return SpaceSaving(self.capacity, self.seed)
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
         """Return what records of these keys are expected to cost on an average instance."""
         return self._costs.estimate(keys)
+
+    def expected_total_ms(self, feedback: Feedback) -> float:
+        """Return what the measured records were expected to cost on this instance."""
+        if not isinstance(feedback.costs, SpaceSaving):
+            return 0.0
+        expected = self._costs.estimate(feedback.costs.keys()) * feedback.costs.hits()
+        return float(expected.sum() * self._slowdown[feedback.instance])
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Route all records, asking nothing."""
@@ -145,6 +163,16 @@ class Proactive(Grouping):
         out = np.empty(array.size, dtype=np.int32)
         self._assign(array, now, np.full(self.instances, _NEVER), out)
         return out
+
+    def route_together(self, keys: npt.ArrayLike) -> Int32:
+        """Assign the longest first: they cannot be balanced by what comes after."""
+        return longest_first(self, self._costs.estimate(keys), keys)
+
+    def begin(self, router: int) -> None:
+        """All instances are idle."""
+        self._clock_ms[:] = idle_clocks(self.instances, router)
+        self._correction_ms[:] = 0
+        self._turn[0] = router % self.instances
 
     def route_until_answer(self, keys: Int64, now_ms: Float64) -> Routed:
         """Route up to a record that carries a request."""
@@ -288,7 +316,8 @@ def _learn(
         # A Kalman filter: the clearer the measurement and the older the estimate, the more.
         uncertainty[instance] += drift * drift * records / 1000
         noise = heavy_hitters.variance_within(totals, _PAIRS) * records / here_ms**2
-        weight = uncertainty[instance] / (uncertainty[instance] + noise)
+        total = uncertainty[instance] + noise
+        weight = uncertainty[instance] / total if total > 0 else 0.0
         seen = min(max(there_ms / here_ms, slowdown[instance] / 2), slowdown[instance] * 2)
         slowdown[instance] += weight * (seen - slowdown[instance])
         uncertainty[instance] *= 1 - weight

@@ -8,7 +8,7 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs import CountMin
 from penstock.policies.costs.count_min import estimate_one
 from penstock.policies.feedback import Feedback, SyncRequest
-from penstock.policies.grouping.base import Grouping, Routed, checked
+from penstock.policies.grouping.base import Grouping, Routed, checked, idle_clocks
 from penstock.policies.grouping.greedy import following, least_loaded
 from penstock.policies.grouping.scheduler import Scheduler, SchedulerState
 from penstock.policies.kernels import Float64, Int32, Int64, UInt64, kernel
@@ -69,7 +69,7 @@ class ProactiveAsPublished(Grouping):
         self._start()
 
     def _start(self) -> None:
-        model = self._model()
+        model = self.measurements()
         shape = (self.instances, model.rows, model.columns)
         self._coefficients = model.coefficients
         self._frequency = np.zeros(shape)
@@ -79,12 +79,13 @@ class ProactiveAsPublished(Grouping):
         self._turn = np.zeros(1, dtype=np.int64)
         self._scheduler = Scheduler(self.instances)
 
-    def _model(self) -> CountMin:
+    def measurements(self) -> CountMin:
+        """Return an empty pair of matrices."""
         return CountMin(self.epsilon, self.delta, self.seed)
 
     def tracker(self, instance: int) -> WhenStable:
         """Return the operator's state machine."""
-        return WhenStable(instance, self._model(), self.window, self.tolerance)
+        return WhenStable(instance, self.measurements(), self.window, self.tolerance)
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Route all records; requests to instances are lost, as nobody carries them."""
@@ -133,6 +134,10 @@ class ProactiveAsPublished(Grouping):
         if feedback.costs is not None:
             if not isinstance(feedback.costs, CountMin):
                 raise PenstockError(f"costs must be CountMin; got {feedback.costs!r}")
+            if feedback.costs != self.measurements():
+                raise PenstockError(
+                    f"costs must be {self.measurements()!r}; got {feedback.costs!r}"
+                )
             self._frequency[instance] = feedback.costs.frequency
             self._cumulated_ms[instance] = feedback.costs.cumulated_ms
             self._scheduler.matrices_received(instance)
@@ -140,6 +145,11 @@ class ProactiveAsPublished(Grouping):
             deltas_ms = self._scheduler.answer_received(instance, feedback.epoch, feedback.delta_ms)
             if deltas_ms is not None:
                 self._clock_ms += deltas_ms
+
+    def begin(self, router: int) -> None:
+        """All instances are idle."""
+        self._clock_ms[:] = idle_clocks(self.instances, router)
+        self._turn[0] = router % self.instances
 
     def resize(self, instances: int) -> None:
         """Start anew: the paper knows no change of k."""

@@ -42,5 +42,9 @@ class RoundRobin(Grouping):
         turns = -(-(start + count) // self.instances)
         return np.tile(np.arange(self.instances, dtype=np.int32), turns)[start : start + count]
 
+    def begin(self, router: int) -> None:
+        """Start at an instance of this router's own."""
+        self._turn[0] = router % self.instances
+
     def _state(self) -> Arrays:
         return {"turn": self._turn}

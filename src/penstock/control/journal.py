@@ -1,0 +1,62 @@
+"""The journal: what was observed and planned, and why, as JSON lines."""
+
+import json
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from penstock.policies.validation import whole
+
+KEPT = 1_000
+
+
+class Journal:
+    """Keeps the last entries in memory and, given a path, all of them in rotated files.
+
+    Args:
+        path: file to append to; None keeps entries in memory only.
+        max_bytes: size at which a file is rotated.
+        files: how many old files are kept (`path.1` is the newest of them).
+
+    Example:
+        >>> journal = Journal()
+        >>> journal.write("plan", operator="enrich", reason="longest first")
+        >>> journal.entries()[-1]["reason"]
+        'longest first'
+    """
+
+    def __init__(
+        self, path: Path | str | None = None, max_bytes: int = 10_000_000, files: int = 5
+    ) -> None:
+        self.path = Path(path) if path is not None else None
+        self.max_bytes = whole("max_bytes", max_bytes, least=1_000)
+        self.files = whole("files", files, least=1)
+        self._entries: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._lock = threading.Lock()
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - whatever is JSON
+        """Append an entry with the time of writing."""
+        entry = {"time": round(time.time(), 3), "kind": kind, **fields}
+        with self._lock:
+            self._entries.append(entry)
+            if self.path is not None:
+                self._append(self.path, json.dumps(entry) + "\n")
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the last entries, oldest first."""
+        with self._lock:
+            return list(self._entries)
+
+    def _append(self, path: Path, line: str) -> None:
+        if path.exists() and path.stat().st_size + len(line) > self.max_bytes:
+            for number in range(self.files - 1, 0, -1):
+                older = path.with_name(f"{path.name}.{number}")
+                if older.exists():
+                    older.replace(path.with_name(f"{path.name}.{number + 1}"))
+            path.replace(path.with_name(f"{path.name}.1"))
+        with path.open("a") as file:
+            file.write(line)

@@ -1,0 +1,95 @@
+"""What a balanced operator has done so far."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.policies.kernels import Float64
+
+
+@dataclass(frozen=True)
+class InstanceStats:
+    """One instance.
+
+    Attributes:
+        records: executed.
+        busy_ms: time in the function.
+        expected_ms: what the records were expected to cost when they were reported.
+    """
+
+    records: int
+    busy_ms: float
+    expected_ms: float
+
+    @property
+    def mean_cost_ms(self) -> float:
+        """Mean cost of a record."""
+        return self.busy_ms / self.records if self.records else 0.0
+
+
+@dataclass(frozen=True)
+class OperatorStats:
+    """A balanced operator in one query.
+
+    Attributes:
+        name: of the operator.
+        query: identity of the query; empty for batch jobs.
+        state: of the grouping.
+        batches: seen.
+        received: records that routers have routed.
+        processed: records that instances have executed.
+        emitted: records that the function has returned.
+        instances: each of them.
+        imbalance: busiest over mean instance in the last complete batch, minus 1.
+        fallbacks: router tasks that routed by shuffle.
+        fallback_reason: why the last one did.
+        router_ms: time of routing, in total.
+        snapshot_age_ms: age of the newest snapshot that a router has used, when it did.
+    """
+
+    name: str
+    query: str
+    state: str
+    batches: int
+    received: int
+    processed: int
+    emitted: int
+    instances: tuple[InstanceStats, ...]
+    imbalance: float
+    fallbacks: int
+    fallback_reason: str
+    router_ms: float
+    snapshot_age_ms: float
+
+
+@dataclass
+class Tally:
+    """Counts as reports arrive."""
+
+    instances: int
+    records: Float64 = field(init=False)
+    busy_ms: Float64 = field(init=False)
+    expected_ms: Float64 = field(init=False)
+    received: int = 0
+    emitted: int = 0
+    batches: int = 0
+    fallbacks: int = 0
+    fallback_reason: str = ""
+    router_ms: float = 0.0
+    snapshot_age_ms: float = float("nan")
+
+    def __post_init__(self) -> None:
+        self.records = np.zeros(self.instances)
+        self.busy_ms = np.zeros(self.instances)
+        self.expected_ms = np.zeros(self.instances)
+
+    def per_instance(self) -> tuple[InstanceStats, ...]:
+        """Return what is known of each instance."""
+        rows = zip(self.records, self.busy_ms, self.expected_ms, strict=True)
+        return tuple(InstanceStats(int(n), float(b), float(e)) for n, b, e in rows)
+
+
+def imbalance(busy_ms: Float64) -> float:
+    """Busiest over mean, minus 1; 0 if nothing was busy."""
+    mean = float(busy_ms.mean()) if busy_ms.size else 0.0
+    return float(busy_ms.max()) / mean - 1 if mean > 0 else 0.0

@@ -1,0 +1,186 @@
+"""The control channel: routers in executors fetch the current snapshot from the driver.
+
+Requests and answers are bytes (JSON, and arrays as the codec writes them), never pickle. Both
+sides prove that they know the key before anything else is read. A peer that says nothing, nonsense
+or too much is dropped; it holds a thread for a few seconds at most, and disturbs nobody else.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import (
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+)
+from typing import Any
+
+from penstock.control import Snapshot
+
+HANDSHAKE_S = 5.0
+ANSWER_S = 10.0
+MAX_REQUEST_BYTES = 4_096
+# After a failure the driver is left alone for a while: waiting for it would delay every task.
+BACK_OFF_S = 5.0
+
+_BROKEN = (OSError, EOFError, AuthenticationError, ValueError, KeyError, AssertionError)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the driver listens, and the key to speak to it."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Address({self.host!r}, {self.port})"  # the key is nobody's business
+
+
+Handler = Callable[[dict[str, Any]], Snapshot]
+
+
+class ControlServer:
+    """Answers requests for snapshots, each peer in a thread of its own.
+
+    Args:
+        host: address to listen on: the one that executors reach the driver by.
+        handler: returns the snapshot for a request.
+    """
+
+    def __init__(self, host: str, handler: Handler) -> None:
+        self._handler = handler
+        self._listener = Listener((host, 0), family="AF_INET", backlog=128)
+        name, port = self._listener.address[:2]
+        self.address = Address(str(name), int(port), secrets.token_bytes(32))
+        self._closed = threading.Event()
+        self._peers: set[Connection] = set()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, name="penstock-channel", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening, and hang up."""
+        self._closed.set()
+        with contextlib.suppress(OSError):
+            # Closing does not wake the thread that waits in accept: a last visitor does.
+            socket.create_connection((self.address.host, self.address.port), 1).close()
+        self._listener.close()
+        with self._lock:
+            for peer in self._peers:
+                _hang_up(peer)
+
+    def _accept(self) -> None:
+        while not self._closed.is_set():
+            try:
+                peer = self._listener.accept()
+            except OSError:
+                continue
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: Connection) -> None:
+        with self._lock:
+            self._peers.add(peer)
+        try:
+            _no_delay(peer)
+            with _limited(peer, HANDSHAKE_S):
+                deliver_challenge(peer, self.address.key)
+                answer_challenge(peer, self.address.key)
+            while not self._closed.is_set():
+                request = json.loads(peer.recv_bytes(MAX_REQUEST_BYTES))
+                snapshot = self._handler(request)
+                known = request.get("version") == snapshot.version
+                header = {"version": snapshot.version, "created_s": snapshot.created_s}
+                peer.send_bytes(json.dumps({**header, "known": known}).encode())
+                if not known:
+                    peer.send_bytes(snapshot.data)
+        except _BROKEN:
+            pass  # the peer has gone, or is none of ours
+        finally:
+            with self._lock:
+                self._peers.discard(peer)
+            peer.close()
+
+
+class ControlClient:
+    """Fetches snapshots for the routers of one Python worker, over one connection."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._peer: Connection | None = None
+        self._silent_until_s = 0.0
+
+    def fetch(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
+        """Return the snapshot for a request; raise OSError if the driver does not answer."""
+        if time.monotonic() < self._silent_until_s:
+            raise ConnectionError("the driver did not answer a moment ago")
+        try:
+            return self._ask(request, have)
+        except _BROKEN as error:
+            self._silent_until_s = time.monotonic() + BACK_OFF_S
+            if self._peer is not None:
+                self._peer.close()
+                self._peer = None
+            raise ConnectionError(f"no answer from the driver: {error!r}") from None
+
+    def _ask(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
+        peer = self._peer or self._connect()
+        version = have.version if have else None
+        peer.send_bytes(json.dumps({**request, "version": version}).encode())
+        header = json.loads(_receive(peer))
+        if header["known"] and have is not None:
+            return have
+        data = _receive(peer)
+        return Snapshot(int(header["version"]), float(header["created_s"]), data)
+
+    def _connect(self) -> Connection:
+        where = self._address.host, self._address.port
+        wire = socket.create_connection(where, timeout=HANDSHAKE_S)
+        wire.settimeout(None)
+        peer = Connection(wire.detach())
+        with _limited(peer, HANDSHAKE_S):
+            answer_challenge(peer, self._address.key)
+            deliver_challenge(peer, self._address.key)
+        _no_delay(peer)
+        self._peer = peer
+        return peer
+
+
+def _receive(peer: Connection) -> bytes:
+    if not peer.poll(ANSWER_S):
+        raise TimeoutError(f"nothing received within {ANSWER_S:g} s")
+    return peer.recv_bytes()
+
+
+@contextlib.contextmanager
+def _limited(peer: Connection, seconds: float) -> Iterator[None]:
+    """Hang up if what follows takes longer."""
+    timer = threading.Timer(seconds, _hang_up, args=(peer,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _wire(peer: Connection) -> socket.socket:
+    return socket.socket(fileno=os.dup(peer.fileno()))
+
+
+def _hang_up(peer: Connection) -> None:
+    with contextlib.suppress(OSError), _wire(peer) as wire:
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+def _no_delay(peer: Connection) -> None:
+    with _wire(peer) as wire:
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

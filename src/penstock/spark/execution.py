@@ -1,0 +1,173 @@
+"""The operator stage: the user's function, and what its records cost."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
+from pyspark.sql.types import StructType
+
+from penstock.control.reports import ExecutionReport, pack_costs
+from penstock.errors import PenstockError
+from penstock.policies.feedback import Tracker
+from penstock.policies.kernels import Float64, Int64
+from penstock.spark.tasks import OperatorSpec, Reports, executor, place, send
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+
+KEY = "_penstock_key"
+INSTANCE = "_penstock_instance"
+
+Form = Literal["dict", "row", "arrow"]
+Batches = Iterator[pa.RecordBatch]
+
+# Records of a batch function whose cost is learnt, of each Arrow batch: an even sample of them
+# tells as much as all, as all of them get the same share.
+_SAMPLE = 1_000
+
+
+@dataclass(frozen=True)
+class Work:
+    """The user's part of an operator.
+
+    Attributes:
+        function: what is called.
+        form: what it takes: a dict, a Row, or an Arrow RecordBatch.
+        keys: how the key is called, for messages.
+        given: schema of what it takes.
+        returned: schema of what it returns.
+    """
+
+    function: Callable[..., Any]
+    form: Form
+    keys: tuple[str, ...]
+    given: StructType
+    returned: StructType
+
+
+def operator(
+    spec: OperatorSpec, work: Work, reports: "Accumulator[Reports]"
+) -> Callable[[Batches], Batches]:
+    """Return the function that executes the records of one task."""
+
+    def execute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        here = place(spec)
+        tracker = spec.grouping.tracker(here.partition)
+        run = _run_batches if work.form == "arrow" else _run_records
+        records = emitted = 0
+        busy_ms = 0.0
+        for batch in batches:
+            keys = batch.column(KEY).to_numpy(zero_copy_only=False)
+            given = batch.drop_columns([KEY, INSTANCE])
+            for returned, executed, cost_ms in run(spec, work, tracker, keys, given):
+                records += executed
+                busy_ms += cost_ms
+                if returned is not None:
+                    emitted += returned.num_rows
+                    yield returned
+        costs = pack_costs(tracker.finish()) if tracker is not None and records else b""
+        send(reports, ExecutionReport(here, records, emitted, busy_ms, executor(), costs))
+
+    return execute
+
+
+Returned = Iterator[tuple[pa.RecordBatch | None, int, float]]
+
+
+def _run_records(
+    spec: OperatorSpec, work: Work, tracker: Tracker | None, keys: Int64, given: pa.RecordBatch
+) -> Returned:
+    """Call the function record by record, each with a cost of its own."""
+    rows = ArrowTableToRowsConversion.convert(pa.Table.from_batches([given]), work.given)
+    costs_ms = np.empty(len(rows))
+    returned: list[Any] = []
+    for i, row in enumerate(rows):
+        start = time.perf_counter()
+        try:
+            returned += _flat(work.function(row.asDict() if work.form == "dict" else row))
+        except Exception as error:
+            raise RuntimeError(_failure(spec, work, row, error)) from error
+        costs_ms[i] = 1000 * (time.perf_counter() - start)
+    _learn(tracker, keys, costs_ms)
+    yield _as_batch(spec.name, work, returned), len(rows), float(costs_ms.sum())
+
+
+def _flat(result: Any) -> Iterable[Any]:  # noqa: ANN401 - whatever the function returns
+    if result is None:
+        return ()
+    if isinstance(result, dict | Row):
+        return (result,)
+    return list(result)
+
+
+def try_example(name: str, work: Work, example: dict[str, Any]) -> None:
+    """Call the function with a record and refuse a result that does not fit the schema."""
+    if work.form == "arrow":
+        raise PenstockError("example is for functions of single records; got form 'arrow'")
+    row = Row(**example)
+    try:
+        returned = list(_flat(work.function(example if work.form == "dict" else row)))
+        _as_batch(name, work, returned)
+    except Exception as error:
+        raise PenstockError(f"example: {error}") from error
+
+
+def _failure(spec: OperatorSpec, work: Work, row: Row, error: Exception) -> str:
+    fields = row.asDict()
+    key = {name: fields.get(name.split(".")[0], "?") for name in work.keys}
+    cause = f"{type(error).__name__}: {error}"
+    return f"penstock: operator {spec.name!r} failed on the record with key {key}: {cause}"
+
+
+def _as_batch(name: str, work: Work, returned: list[Any]) -> pa.RecordBatch | None:
+    if not returned:
+        return None
+    names = set(work.returned.names)
+    for row in returned:
+        if isinstance(row, dict) and not row.keys() <= names:
+            wrong = ", ".join(sorted(map(str, row.keys() - names)))
+            raise RuntimeError(
+                f"penstock: operator {name!r} returned a record with {wrong}, "
+                f"which is not in its schema ({work.returned.simpleString()})"
+            )
+    try:
+        table = LocalDataToArrowConversion.convert(returned, work.returned, False)
+    except Exception as error:
+        raise RuntimeError(
+            f"penstock: operator {name!r} returned records that do not fit its schema "
+            f"({work.returned.simpleString()}): {type(error).__name__}: {error}"
+        ) from error
+    return table.combine_chunks().to_batches()[0]
+
+
+def _run_batches(
+    spec: OperatorSpec, work: Work, tracker: Tracker | None, keys: Int64, given: pa.RecordBatch
+) -> Returned:
+    """Call the function with the whole batch; its cost is shared equally by its records."""
+    start = time.perf_counter()
+    try:
+        result = work.function(given)
+        returned = [result] if isinstance(result, pa.RecordBatch) else list(result)
+    except Exception as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise RuntimeError(
+            f"penstock: operator {spec.name!r} failed on a batch of {given.num_rows} records: "
+            f"{cause}"
+        ) from error
+    cost_ms = 1000 * (time.perf_counter() - start)
+    sample = keys[:: max(1, -(-keys.size // _SAMPLE))]
+    _learn(tracker, sample, np.full(sample.size, cost_ms / max(1, given.num_rows)))
+    for i, batch in enumerate(returned):
+        yield batch, given.num_rows if i == 0 else 0, cost_ms if i == 0 else 0.0
+    if not returned:
+        yield None, given.num_rows, cost_ms
+
+
+def _learn(tracker: Tracker | None, keys: Int64, costs_ms: Float64) -> None:
+    if tracker is not None:
+        tracker.execute(keys, costs_ms, float(costs_ms.sum()))

@@ -1,0 +1,112 @@
+"""What both kinds of tasks in executors share: where they are, and how they report."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark import Accumulator, TaskContext, cloudpickle
+from pyspark.accumulators import AccumulatorParam
+
+from penstock import __version__
+from penstock.control.reports import Packed, Place, Report, pack
+from penstock.errors import PenstockError
+from penstock.policies.grouping import Grouping
+from penstock.spark.channel import Address
+
+Reports = list[Packed]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """What a task has to know of its operator.
+
+    Attributes:
+        identity: of the operator, unique in the application.
+        name: for people.
+        grouping: the policy with nothing learnt.
+        address: of the driver's control channel.
+    """
+
+    identity: str
+    name: str
+    grouping: Grouping
+    address: Address
+
+
+class ReportParam(AccumulatorParam[Reports]):
+    """Carries reports to the driver, which hands them on and keeps nothing."""
+
+    def __init__(self, mailbox: str) -> None:
+        self.mailbox = mailbox
+
+    def zero(self, value: Reports) -> Reports:
+        """Nothing to report."""
+        return []
+
+    def addInPlace(self, value1: Reports, value2: Reports) -> Reports:  # noqa: N802
+        """Collect in a task; deliver on the driver."""
+        if TaskContext.get() is not None:
+            return value1 + value2
+        MAILBOXES[self.mailbox](value2)
+        return []
+
+
+# On the driver only: what takes the reports of each application.
+MAILBOXES: dict[str, Callable[[Reports], None]] = {}
+
+
+def place(spec: OperatorSpec) -> Place:
+    """Return where this task is."""
+    context = TaskContext.get()
+    if context is None:
+        raise PenstockError("a balanced operator runs in tasks of Spark only")
+    query = context.getLocalProperty("sql.streaming.queryId") or ""
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    # Jobs without batches have one stage for one routing, also when it is run again.
+    return Place(
+        operator=spec.identity,
+        query=query,
+        batch=batch if query and batch is not None else f"stage {context.stageId()}",
+        partition=context.partitionId(),
+    )
+
+
+def send(reports: "Accumulator[Reports]", report: Report) -> None:
+    """Report to the driver when this task has succeeded."""
+    reports.add([pack(report)])
+
+
+def executor() -> str:
+    """Return what tells this executor from others."""
+    return os.environ.get("SPARK_EXECUTOR_ID") or f"process {os.getppid()}"
+
+
+def shipped(function: Callable[[Iterator[T]], Iterator[T]]) -> Callable[[Iterator[T]], Iterator[T]]:
+    """Return a function that runs on executors, or says clearly why it cannot.
+
+    What is sent is self-contained: it can be unpickled where Penstock is missing.
+    """
+    payload = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    expected = __version__
+
+    def run(batches: Iterator[T]) -> Iterator[T]:
+        import pickle  # noqa: PLC0415 - what Spark itself unpickles tasks with
+        import sys  # noqa: PLC0415
+
+        here = f"the Python of this executor ({sys.executable})"
+        try:
+            import penstock  # noqa: PLC0415
+        except ImportError:
+            raise RuntimeError(
+                f"penstock is not installed in {here}; see docs/deploy.md of Penstock"
+            ) from None
+        if penstock.__version__ != expected:
+            raise RuntimeError(
+                f"penstock {penstock.__version__} is installed in {here}, the driver has "
+                f"{expected}; install the same version on both"
+            )
+        yield from pickle.loads(payload)(batches)  # noqa: S301 - part of the task itself
+
+    return run
