@@ -11,8 +11,8 @@ READY := $(VENV)/.ready
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: $(READY) java  ## Run the main job: the POSG evaluation on a small set, with plots
-	$(BIN)/penstock reproduce posg-provisioning --streams 10 --out penstock-out
+demo: $(READY) java  ## Run the main job: a stream with Spark's own shuffle, then with Penstock
+	$(BIN)/penstock demo
 
 test: $(READY) java  ## Run all tests, those on real Spark too
 	$(BIN)/python -m pytest
@@ -23,8 +23,10 @@ check: $(READY)  ## Run the linters and the type checker
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## Measure speed, as ratios side by side
-	$(BIN)/python benchmarks/speed.py
+bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by side
+	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/gain.py
+	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew
 	for name in posg-provisioning posg-timeseries; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done

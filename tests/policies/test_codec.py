@@ -50,6 +50,11 @@ def test_the_format_is_frozen():
     assert codec.encode("X", arrays) == crafted(header, body)
 
 
+def test_bytes_are_little_endian_on_every_machine():
+    little, big = (np.array([1, 2], dtype=order + "i4") for order in "<>")
+    assert codec.encode("X", {"a": big}) == codec.encode("X", {"a": little})
+
+
 def test_views_are_written_as_they_look():
     array = np.arange(12).reshape(3, 4)[::2, ::-1]
     found = codec.decode("X", codec.encode("X", {"a": array}))["a"]

@@ -33,7 +33,7 @@ def doctor() -> int:
             output.print(f"[red]fails[/] {name:<8} {error}", soft_wrap=True)
     if failed:
         return 1
-    output.print("all is well: try `penstock reproduce posg-provisioning --streams 10`")
+    output.print("all is well: try `penstock demo`")
     return 0
 
 

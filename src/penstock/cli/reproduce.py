@@ -29,7 +29,7 @@ PATH = click.Path(path_type=Path)
 @click.option("--streams", type=int, help="Streams to average over.  [default: see --list]")
 @click.option("--json", type=PATH, help="Write the result to this file.")
 @click.option("--out", type=PATH, help="Write the result and its plot to this folder.")
-@click.option("--master", default="local[*]", help="Where the Spark job runs.")
+@click.option("--master", help="Where the Spark job runs.  [default: local, enough slots]")
 @click.option("--seed", default=0, help="Seed of the first stream.")
 @click.option(
     "--grouping",
@@ -42,7 +42,7 @@ def reproduce(
     streams: int | None,
     json: Path | None,
     out: Path | None,
-    master: str,
+    master: str | None,
     seed: int,
     grouping: tuple[str, ...],
 ) -> None:
@@ -62,7 +62,7 @@ def reproduce(
     if json is not None:
         writable_folder("--json: its folder", json.parent)
     extra = _own(grouping)
-    checked_master(master)
+    checked_master(master or experiment.master)
     java_version()
     with _progress(experiment) as progress:
         document = run(

@@ -2,7 +2,8 @@
 
 from penstock.experiments.base import Experiment, Extra, Sample
 from penstock.experiments.posg import EXPERIMENTS as POSG
+from penstock.experiments.posg_spark import EXPERIMENTS as POSG_SPARK
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (*POSG,)}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*POSG, *POSG_SPARK)}
 
 __all__ = ["EXPERIMENTS", "Experiment", "Extra", "Sample"]

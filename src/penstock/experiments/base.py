@@ -33,9 +33,12 @@ class Experiment:
         summary: one line.
         x_label: what the x axis shows.
         xs: the values of x.
-        run: makes one stream from (x, seed) and returns all its numbers; runs on executors.
+        run: makes one stream from (x, seed) and returns all its numbers; runs on executors, or
+            on the driver if it starts Spark queries of its own.
         claims: compares the paper's statements with the table of results.
         streams: how many streams to average over, unless told otherwise.
+        on_driver: whether `run` starts Spark queries of its own.
+        master: where to run, unless told otherwise.
         main_metric: the one to print and to plot first.
         metrics: those to plot.
         params: what was held constant, for the record.
@@ -49,6 +52,8 @@ class Experiment:
     run: Callable[[X, int, Extra], list[Sample]]
     claims: Callable[[Table], list[Claim]]
     streams: int = 100
+    on_driver: bool = False
+    master: str = "local[*]"
     main_metric: str = "speedup"
     metrics: tuple[str, ...] = ("speedup", "steady_speedup", "completion_ms")
     params: dict[str, object] = field(default_factory=dict)

@@ -17,7 +17,7 @@ def run(
     *,
     streams: int | None = None,
     seed: int = 0,
-    master: str = "local[*]",
+    master: str | None = None,
     extra: Extra | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def run(
         experiment: which one.
         streams: how many streams to average over; the experiment's own number by default.
         seed: of the first stream; the others follow.
-        master: where the Spark job runs.
+        master: where the Spark job runs; the experiment's own by default.
         extra: groupings of the user's own, by series.
         progress: called with the number of tasks done and of all tasks.
     """
@@ -40,7 +40,15 @@ def run(
     def one(cell: tuple[X, int]) -> str:
         return json.dumps(function(*cell, own))
 
-    texts = compute(session(master), one, cells, progress)
+    spark = session(master or experiment.master)
+    if experiment.on_driver:
+        texts = []
+        for done, cell in enumerate(cells):
+            progress(done, len(cells))
+            texts.append(one(cell))
+        progress(len(cells), len(cells))
+    else:
+        texts = compute(spark, one, cells, progress)
     table = Table.of_samples(
         experiment.figure, (tuple(sample) for text in texts for sample in json.loads(text))
     )

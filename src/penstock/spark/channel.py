@@ -55,10 +55,12 @@ class ControlServer:
     Args:
         host: address to listen on: the one that executors reach the driver by.
         handler: returns the snapshot for a request.
+        handshake_s: how long a peer may take to prove that it knows the key.
     """
 
-    def __init__(self, host: str, handler: Handler) -> None:
+    def __init__(self, host: str, handler: Handler, handshake_s: float = HANDSHAKE_S) -> None:
         self._handler = handler
+        self._handshake_s = handshake_s
         self._listener = Listener((host, 0), family="AF_INET", backlog=128)
         name, port = self._listener.address[:2]
         self.address = Address(str(name), int(port), secrets.token_bytes(32))
@@ -91,7 +93,7 @@ class ControlServer:
             self._peers.add(peer)
         try:
             _no_delay(peer)
-            with _limited(peer, HANDSHAKE_S):
+            with _limited(peer, self._handshake_s):
                 deliver_challenge(peer, self.address.key)
                 answer_challenge(peer, self.address.key)
             while not self._closed.is_set():

@@ -1,0 +1,128 @@
+"""What does balancing cost on Spark if there is nothing to gain?
+
+A function that does nothing, against `repartition(k)` and the same function, side by side; then
+many small batches: what the control loop adds to each, and whether the driver's memory grows.
+"""
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+import penstock
+from penstock.spark import session
+
+INSTANCES = 8
+
+
+def nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def plain(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield nothing(batch)
+
+
+def seconds(make: Callable[[], DataFrame]) -> float:
+    start = time.perf_counter()
+    make().write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
+def compare(frame: DataFrame, runs: int) -> dict[str, float]:
+    operator = penstock.balance(nothing, key="key", schema=frame.schema, instances=INSTANCES)
+    ways = {
+        "repartition": lambda: frame.repartition(INSTANCES).mapInArrow(plain, frame.schema),
+        "penstock": lambda: frame.transform(operator),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(runs + 1):
+        for name, make in ways.items():
+            times[name].append(seconds(make))
+    best = {name: min(found[1:]) for name, found in times.items()}
+    return {**best, "ratio": best["penstock"] / best["repartition"]}
+
+
+def memory_mb() -> float:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    line = next(one for one in status.read_text().splitlines() if one.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
+    operator = penstock.balance(
+        nothing, key="value", schema="timestamp timestamp, value long", instances=2, name="idle"
+    )
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    memory: dict[int, float] = {}
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        query = (
+            source.transform(operator)
+            .writeStream.format("noop")
+            .option("checkpointLocation", folder)
+            .start()
+        )
+        while not memory or max(memory) < batches:
+            time.sleep(0.2)
+            done = query.lastProgress.batchId if query.lastProgress else 0
+            for mark in (batches // 10, batches):
+                if done >= mark and mark not in memory:
+                    memory[mark] = memory_mb()
+        stats = operator.stats()
+        query.stop()
+    return {
+        "batches": stats.batches,
+        "router_ms_per_batch": stats.router_ms / stats.batches,
+        "driver_mb_early": memory[batches // 10],
+        "driver_mb_late": memory[batches],
+        "fallbacks": stats.fallbacks,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--narrow", type=int, default=5_000_000)
+    parser.add_argument("--wide", type=int, default=1_000_000)
+    parser.add_argument("--batches", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=Path("penstock-out/overhead.json"))
+    args = parser.parse_args()
+    spark = session("local[2]", "penstock-overhead")
+    narrow = spark.range(args.narrow).select((sf.col("id") % 4096).alias("key"), "id")
+    text = sf.repeat(sf.sha2(sf.col("id").cast("string"), 256), 16)
+    wide = spark.range(args.wide).select((sf.col("id") % 4096).alias("key"), text.alias("text"))
+    report = {
+        f"{args.narrow:,} narrow rows": compare(narrow, args.runs),
+        f"{args.wide:,} rows of 1 KB": compare(wide, args.runs),
+    }
+    table = Table(title=f"a function that does nothing, {INSTANCES} instances, best of {args.runs}")
+    for column in ("rows", "repartition s", "penstock s", "ratio"):
+        table.add_column(column, justify="left" if column == "rows" else "right")
+    for name, found in report.items():
+        table.add_row(name, *(f"{found[key]:.2f}" for key in ("repartition", "penstock", "ratio")))
+    console = Console()
+    console.print(table)
+    idle = report["small batches"] = small_batches(spark, args.batches)
+    console.print(
+        f"{idle['batches']} small batches: {idle['router_ms_per_batch']:.1f} ms of routing each, "
+        f"driver {idle['driver_mb_early']:.0f} MB after a tenth, {idle['driver_mb_late']:.0f} MB "
+        "after all"
+    )
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

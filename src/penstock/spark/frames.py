@@ -1,0 +1,58 @@
+"""Small jobs for trials: a stream of files through an operator, batch by batch."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+__all__ = ["DataFrame", "SparkSession", "partition_id", "run_stream"]
+
+
+def partition_id() -> int:
+    """Return the partition of the task this runs in; 0 outside of one."""
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+def run_stream(
+    spark: SparkSession,
+    source: Path,
+    schema: str,
+    operator: Callable[[DataFrame], DataFrame],
+    checkpoint: Path,
+    sink: Callable[[list[tuple[int, float, int]]], None],
+) -> list[float]:
+    """Run a folder of Parquet files through an operator, one file a micro-batch.
+
+    Args:
+        spark: the session.
+        source: the files.
+        schema: of the files.
+        operator: returns a frame with columns instance and cost_ms.
+        checkpoint: folder of the query.
+        sink: called for each batch with (instance, busy ms, records) of each instance.
+
+    Returns:
+        The duration of each batch in milliseconds.
+    """
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+
+    def collect(batch: DataFrame, _: int) -> None:
+        totals = batch.groupBy("instance").agg(sf.sum("cost_ms"), sf.count(sf.lit(1))).collect()
+        sink([(int(row[0]), float(row[1]), int(row[2])) for row in totals])
+
+    query = (
+        operator(frame)
+        .writeStream.foreachBatch(collect)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    batches = {p.batchId: p.durationMs["addBatch"] for p in query.recentProgress if p.numInputRows}
+    return [float(duration) for _, duration in sorted(batches.items())]
