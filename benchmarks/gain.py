@@ -15,16 +15,16 @@ from rich.table import Table
 
 from penstock.experiments.demo import heavy_tailed
 from penstock.experiments.streaming import (
+    ByPenstock,
     Load,
     Trial,
     by_key,
-    by_penstock,
     by_repartition,
     try_out,
 )
 from penstock.spark import session
 
-INSTANCES, RECORDS = 8, 1_000
+INSTANCES, RECORDS, KEYS = 8, 1_000, 4_096
 PENSTOCK = "penstock"
 
 
@@ -48,8 +48,8 @@ def row(trial: Trial, ideal_ms: float, warm_up: int) -> dict[str, float | str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batches", type=int, default=16)
-    parser.add_argument("--warm-up", type=int, default=6)
+    parser.add_argument("--batches", type=int, default=30)
+    parser.add_argument("--warm-up", type=int, default=20)
     parser.add_argument("--json", type=Path, default=Path("penstock-out/gain.json"))
     args = parser.parse_args()
     spark = session(f"local[{INSTANCES}]", "penstock-gain")
@@ -57,12 +57,12 @@ def main() -> None:
         "repartition(8)": by_repartition(8),
         "repartition(64)": by_repartition(64),
         "key hashing": by_key,
-        PENSTOCK: by_penstock(),
+        PENSTOCK: ByPenstock(),
     }
     console = Console()
     report = {}
     streams = {
-        "costs by key": (heavy_tailed(args.batches, RECORDS), ways),
+        "costs by key": (heavy_tailed(args.batches, RECORDS, KEYS), ways),
         "costs without keys": (
             without_keys(args.batches, RECORDS),
             {name: ways[name] for name in ("repartition(8)", PENSTOCK)},

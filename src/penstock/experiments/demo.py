@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.experiments.streaming import Load, Trial, by_penstock, by_repartition, try_out
+from penstock.experiments.streaming import ByPenstock, Load, Trial, Way, by_repartition, try_out
 from penstock.policies.kernels import Float64
 from penstock.sim.workloads import zipf_keys
 from penstock.spark import session
 
 INSTANCES = 8
-BATCHES = 30
-RECORDS = 400
-KEYS = 4_096
-WARM_UP = 5
+BATCHES = 20
+RECORDS = 800
+KEYS = 500
+WARM_UP = 4
 SPARK, PENSTOCK = f"repartition({INSTANCES})", "Penstock"
 
 
@@ -50,12 +50,12 @@ class Comparison:
         return float(first.settled(self.warm_up).mean() / last.settled(self.warm_up).mean())
 
 
-def heavy_tailed(batches: int, records: int, seed: int = 0) -> Load:
+def heavy_tailed(batches: int, records: int, distinct: int = KEYS, seed: int = 0) -> Load:
     """Zipf-1 keys, each with a cost of its own: min(1 + 5 Pareto(1.3), 1000) ms."""
     rng = np.random.default_rng(seed)
-    cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, KEYS), 1000)
+    cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, distinct), 1000)
     # The cost of a key has nothing to do with how often it comes.
-    keys = zipf_keys(rng, batches * records, KEYS, 1.0)
+    keys = zipf_keys(rng, batches * records, distinct, 1.0)
     return Load(tuple(np.split(keys, batches)), cost_ms)
 
 
@@ -67,6 +67,6 @@ def run(
     """Run the stream with Spark's own shuffle, then with Penstock."""
     load = heavy_tailed(batches, records)
     spark = session(f"local[{INSTANCES}]", "penstock-demo")
-    ways = {SPARK: by_repartition(INSTANCES), PENSTOCK: by_penstock()}
+    ways: dict[str, Way] = {SPARK: by_repartition(INSTANCES), PENSTOCK: ByPenstock()}
     trials = try_out(spark, load, ways, INSTANCES, progress)
     return Comparison(trials, load.ideal_ms(INSTANCES), min(WARM_UP, batches // 2))

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.experiments.base import Experiment, Extra, Sample, X
 from penstock.experiments.posg import AFTER, BEFORE
 from penstock.experiments.results import Claim, Table, at_least
-from penstock.experiments.streaming import Load, by_penstock, by_repartition, try_out
+from penstock.experiments.streaming import ByPenstock, Load, Way, by_repartition, try_out
 from penstock.sim import Application
 from penstock.spark import session
 
@@ -31,8 +31,8 @@ def _load(seed: int, batches: int, records: int) -> Load:
 def _application(x: X, seed: int, extra: Extra) -> list[Sample]:
     """Figure 12: batch durations for k instances."""
     instances = int(float(x))
-    ways = {SPARK: by_repartition(instances), PENSTOCK: by_penstock()}
-    ways |= {name: by_penstock(make(instances)) for name, make in extra.items()}
+    ways: dict[str, Way] = {SPARK: by_repartition(instances), PENSTOCK: ByPenstock()}
+    ways |= {name: ByPenstock(make(instances)) for name, make in extra.items()}
     load = _load(seed, BATCHES, RECORDS)
     trials = try_out(session(f"local[{MOST}]"), load, ways, instances)
     base = trials[0].settled(WARM_UP).mean()
@@ -51,8 +51,8 @@ def _application(x: X, seed: int, extra: Extra) -> list[Sample]:
 def _timeseries(_: X, seed: int, extra: Extra) -> list[Sample]:
     """Figure 11: durations as the stream unfolds, with a change of the instances' speeds."""
     instances = len(BEFORE)
-    ways = {SPARK: by_repartition(instances), PENSTOCK: by_penstock()}
-    ways |= {name: by_penstock(make(instances)) for name, make in extra.items()}
+    ways: dict[str, Way] = {SPARK: by_repartition(instances), PENSTOCK: ByPenstock()}
+    ways |= {name: ByPenstock(make(instances)) for name, make in extra.items()}
     load = _load(seed, SERIES_BATCHES, RECORDS)
     changing = Load(load.batches, load.cost_ms, ((0, BEFORE), (CHANGE, AFTER)))
     trials = try_out(session(f"local[{MOST}]"), changing, ways, instances)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int64
-from penstock.spark import balance
+from penstock.spark import Operator, balance
 from penstock.spark.frames import DataFrame, SparkSession, partition_id, run_stream
 
 SCHEMA = "key long, instance int, cost_ms double"
@@ -86,16 +86,25 @@ def by_key(frame: DataFrame, load: Load, instances: int) -> DataFrame:
     return frame.repartition(instances, "key").mapInArrow(_plain(_work(load)), SCHEMA)
 
 
-def by_penstock(grouping: str | Grouping = "posg") -> Way:
-    """Return Penstock's way."""
+class ByPenstock:
+    """Penstock's way."""
 
-    def share(frame: DataFrame, load: Load, instances: int) -> DataFrame:
+    def __init__(self, grouping: str | Grouping = "posg") -> None:
+        self._grouping = grouping
+        self._operators: list[Operator] = []
+
+    def __call__(self, frame: DataFrame, load: Load, instances: int) -> DataFrame:
+        """Share by what records cost."""
         operator = balance(
-            _work(load), key="key", schema=SCHEMA, instances=instances, grouping=grouping
+            _work(load), key="key", schema=SCHEMA, instances=instances, grouping=self._grouping
         )
+        self._operators.append(operator)
         return frame.transform(operator)
 
-    return share
+    def close(self) -> None:
+        """Let go of what was learnt: its files are about to be removed."""
+        for operator in self._operators:
+            operator.close()
 
 
 def _work(load: Load) -> Callable[[dict[str, int]], dict[str, float]]:
@@ -183,6 +192,8 @@ def _try_one(
         folder,
         sink,
     )
+    if isinstance(way, ByPenstock):
+        way.close()
     width = max((row[0] for rows in seen for row in rows), default=0) + 1
     busy = np.zeros((len(seen), max(width, instances)))
     records = 0

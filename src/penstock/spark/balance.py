@@ -118,7 +118,8 @@ class Operator:
         _compile(grouping)
         driver = self._driver = Driver.of(spark)
         driver.register(self.identity, self.name, grouping, self.journal)
-        spec = OperatorSpec(self.identity, self.name, grouping, driver.server.address)
+        made = type(grouping), grouping.params()
+        spec = OperatorSpec(self.identity, self.name, *made, driver.server.address)
         routed = keyed.withColumn(INSTANCE, _udf(router(spec, driver.reports))(KEY))
         routed = routed.observe(f"penstock {self.name}", sf.count(sf.lit(1)).alias("received"))
         shared = routed.repartitionById(grouping.instances, INSTANCE)
@@ -141,6 +142,12 @@ class Operator:
     def watch(self, seconds: float | None = None) -> None:
         """Show the stats in the terminal until Ctrl-C, or for some seconds."""
         watch(self.all_stats, seconds)
+
+    def close(self) -> None:
+        """Save what was learnt, and forget the operator; its queries must have ended."""
+        if self._driver is not None:
+            self._driver.unregister(self.identity)
+            self._driver = None
 
     def _try(self, work: Work) -> None:
         """Call the function with the example, if there is one."""

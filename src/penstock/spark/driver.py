@@ -43,6 +43,7 @@ class Driver:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._operators: dict[str, Registered] = {}
+        self._checkpoints: dict[str, str] = {}
         self._lock = threading.RLock()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
         application = spark.sparkContext.applicationId
@@ -68,6 +69,14 @@ class Driver:
         """Make an operator known, before any of its tasks runs."""
         with self._lock:
             self._operators[identity] = Registered(name, grouping, journal, {})
+
+    def unregister(self, identity: str) -> None:
+        """Save what an operator has learnt, and forget it."""
+        self.flush()
+        with self._lock:
+            operator = self._operators.pop(identity, None)
+        for controller in operator.controllers.values() if operator else ():
+            self._save(controller)
 
     def controllers(self, identity: str) -> list[Controller]:
         """Return an operator's controllers, in the order of its queries."""
@@ -126,9 +135,13 @@ class Driver:
             log.exception("a report could not be used; routing goes on with what is known")
 
     def _path(self, controller: Controller) -> str | None:
-        if not controller.query:
-            return None
-        checkpoint = internals.checkpoint_of(self._spark, controller.query)
+        """Where an operator's costs are kept; found while its query runs, and then remembered."""
+        query = controller.query
+        if query and query not in self._checkpoints:
+            found = internals.checkpoint_of(self._spark, query)
+            if found:
+                self._checkpoints[query] = found
+        checkpoint = self._checkpoints.get(query)
         return f"{checkpoint}/penstock/{controller.name}.snapshot" if checkpoint else None
 
     def _resume(self, controller: Controller) -> None:
@@ -141,7 +154,8 @@ class Driver:
             if data is not None:
                 controller.load(data)
         except (PenstockError, Py4JError) as error:
-            log.warning("%s: %s cannot be used, learning anew (%s)", controller.name, path, error)
+            reason = _first_line(error)
+            log.warning("%s: %s cannot be used, learning anew (%s)", controller.name, path, reason)
 
     def _save_all(self) -> None:
         with self._lock:
@@ -158,4 +172,11 @@ class Driver:
         try:
             internals.write_file(self._spark, path, controller.save())
         except (Py4JError, OSError) as error:
-            log.warning("%s: costs cannot be saved at %s (%s)", controller.name, path, error)
+            reason = _first_line(error)
+            log.warning("%s: costs cannot be saved at %s (%s)", controller.name, path, reason)
+
+
+def _first_line(error: Exception) -> str:
+    """Return what py4j says without the JVM's stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]) if lines else type(error).__name__

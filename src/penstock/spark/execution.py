@@ -57,7 +57,7 @@ def operator(
 
     def execute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         here = place(spec)
-        tracker = spec.grouping.tracker(here.partition)
+        tracker = spec.grouping().tracker(here.partition)
         run = _run_batches if work.form == "arrow" else _run_records
         records = emitted = 0
         busy_ms = 0.0

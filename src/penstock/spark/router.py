@@ -49,11 +49,11 @@ def _grouping(spec: OperatorSpec, here: Place) -> tuple[Grouping, float, str]:
     client = _clients.setdefault(spec.address, ControlClient(spec.address))
     request = {"operator": spec.identity, "query": here.query, "batch": here.batch}
     known = spec.identity, here.query
+    grouping = spec.grouping()
     try:
         snapshot = client.fetch(request, _snapshots.get(known))
-        grouping = spec.grouping.clone()
         grouping.restore(snapshot.data)
     except (OSError, PenstockError) as error:
-        return RoundRobin(spec.grouping.instances), float("nan"), str(error)
+        return RoundRobin(grouping.instances), float("nan"), str(error)
     _snapshots[known] = snapshot
     return grouping, 1000 * (time.time() - snapshot.created_s), ""

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark import Accumulator, TaskContext, cloudpickle
 from pyspark.accumulators import AccumulatorParam
@@ -25,14 +25,20 @@ class OperatorSpec:
     Attributes:
         identity: of the operator, unique in the application.
         name: for people.
-        grouping: the policy with nothing learnt.
+        kind: class of the grouping.
+        params: of the grouping; it is made anew in each task, as its arrays may be large.
         address: of the driver's control channel.
     """
 
     identity: str
     name: str
-    grouping: Grouping
+    kind: type[Grouping]
+    params: dict[str, Any]
     address: Address
+
+    def grouping(self) -> Grouping:
+        """Return the policy with nothing learnt."""
+        return self.kind(**self.params)
 
 
 class ReportParam(AccumulatorParam[Reports]):

@@ -74,9 +74,13 @@ class Grouping(Policy, ABC):
         What an instance answers may change the routing of the next record, so an engine that
         delivers answers in time routes in such steps. The decisions are those of `route`.
         """
-        if all(self.tracker(instance) is None for instance in range(self.instances)):
+        if self._silent():
             return Routed(self.route(keys, now_ms))
         return Routed(self.route(keys[:1], now_ms[:1]), answerable=True)
+
+    def _silent(self) -> bool:
+        """Whether no instance has a tracker, and so none will ever answer."""
+        return type(self).tracker is Grouping.tracker
 
     def tracker(self, instance: int) -> Tracker | None:
         """Return the part that lives at an instance; None if nothing needs to be measured."""

@@ -209,6 +209,8 @@ class Proactive(Grouping):
             self._correction_ms[i] = feedback.delta_ms
 
     def _learn(self, instance: int, measured: SpaceSaving) -> None:
+        if not measured.records:
+            return
         if not self._running:
             self._heard[instance] = True
             self._running = bool(self._heard.all())
