@@ -36,7 +36,7 @@ clean:  ## Remove the environment, caches and results
 	find src -name '*.nb[ic]' -delete
 
 java:
-	@$(BIN)/python -c "from penstock.spark.environment import java_version; java_version()" \
+	@$(BIN)/python -c "from penstock.spark.environment import java_version; java_version()" 2>/dev/null \
 	  || { $(BIN)/penstock doctor; exit 1; }
 
 $(READY): pyproject.toml constraints.txt

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
+from importlib.machinery import PathFinder
 from types import ModuleType
 
 import numpy as np
@@ -102,6 +102,12 @@ def check_snapshot_refuses(policy: Policy) -> None:
             continue
         raise AssertionError(f"a wrong snapshot was taken: {wrong[:20]!r}")
     assert policy.snapshot() == before
+    if "seed" in policy.parameters():
+        try:
+            policy.clone(seed=getattr(policy, "seed", 0) + 1).restore(before)
+        except PenstockError:
+            return
+        raise AssertionError("a snapshot of another seed was taken")
 
 
 def check_no_pyspark(policy: Policy) -> None:
@@ -110,14 +116,14 @@ def check_no_pyspark(policy: Policy) -> None:
     file = getattr(sys.modules[module], "__file__", None)
     if module == "__main__" or file is None:
         return  # typed in, or a script: it cannot be imported again
-    path = [*sys.path, str(Path(file).parent)]
-    code = (
-        f"import sys; sys.path[:] = {path!r}; import {module}; sys.exit('pyspark' in sys.modules)"
-    )
+    by_name = "." in module or PathFinder.find_spec(module) is not None
+    load = f"import {module}" if by_name else f"import runpy; runpy.run_path({file!r})"
+    code = f"import sys; sys.path[:] = {sys.path!r}; {load}; sys.exit('pyspark' in sys.modules)"
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-c", code], check=False, capture_output=True
     )
-    assert done.returncode == 0, f"{module} imports pyspark: {done.stderr.decode()[-500:]}"
+    assert not done.stderr, f"{module} cannot be imported: {done.stderr.decode()[-500:]}"
+    assert done.returncode == 0, f"{module} imports pyspark"
 
 
 # Cost models.

@@ -34,7 +34,7 @@ def fetch(server, batch=1, have=None):
 def test_a_snapshot_is_fetched_once(server, asked):
     client = ControlClient(server.address)
     first = client.fetch({"batch": 1}, None)
-    assert first.data == b"x" * 300_000
+    assert first.packed == b"x" * 300_000
     assert client.fetch({"batch": 1}, first) is first
     assert client.fetch({"batch": 2}, first).version == 2
     assert [request["version"] for request in asked] == [None, 1, 1]

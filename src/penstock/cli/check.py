@@ -4,7 +4,7 @@ import click
 
 from penstock.checks import yield_checks
 from penstock.cli.console import output
-from penstock.cli.own import load_grouping
+from penstock.cli.own import load_grouping, make
 
 
 @click.command
@@ -12,7 +12,7 @@ from penstock.cli.own import load_grouping
 @click.option("--instances", default=5, help="Instances to check it with.")
 def check(grouping: str, instances: int) -> int:
     """Run the conformance suite on GROUPING, one of your own: module:Class or file.py:Class."""
-    policy = load_grouping(grouping)(instances)
+    policy = make(load_grouping(grouping), instances)
     failed = 0
     for name, run in yield_checks(policy):
         try:

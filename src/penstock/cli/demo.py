@@ -62,7 +62,9 @@ def demo(out: Path, batches: int) -> None:
     for row in rows:
         table.add_row(*row.values())
     output.print(table)
-    verdict = f"Batches are {comparison.speedup():.2f} times faster with Penstock."
+    gain = comparison.speedup()
+    told = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower"
+    verdict = f"Batches are {told} with Penstock."
     output.print(f"\n[bold]{verdict}[/]")
     _write(out, comparison, rows, verdict)
 

@@ -9,7 +9,7 @@ import click
 
 from penstock.cli.console import output
 from penstock.errors import PenstockError
-from penstock.policies.grouping import Proactive
+from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished, RoundRobin
 from penstock.spark.environment import java_command, java_version
 from penstock.spark.trial import spark_version, try_session
 
@@ -39,13 +39,17 @@ def doctor() -> int:
 
 def _python() -> str:
     if sys.version_info < (3, 11):  # noqa: UP036 - a broken installation can have this
-        raise PenstockError(f"Python must be >= 3.11; got {platform.python_version()}")
+        raise PenstockError(
+            f"Python must be >= 3.11; got {platform.python_version()}. Make the environment with a "
+            "newer one: make PYTHON=python3.11 test"
+        )
     return f"{platform.python_version()} ({sys.executable})"
 
 
 def _kernels() -> str:
     try:
-        Proactive(2).route([1, 2, 3])
+        for grouping in (Proactive(2), ProactiveAsPublished(2), KeyHash(2), RoundRobin(2)):
+            grouping.warm_up()
     except Exception as error:
         raise PenstockError(
             f"kernels do not compile ({type(error).__name__}: {error}); reinstall numba with the "

@@ -25,7 +25,7 @@ for command in (demo, reproduce, policies, check, doctor):
     app.add_command(command)
 
 
-def main() -> NoReturn:
+def run() -> NoReturn:
     """Run the command line."""
     try:
         code = app(prog_name="penstock", standalone_mode=False)

@@ -31,6 +31,19 @@ def load_grouping(spec: str) -> type[Grouping]:
     return found
 
 
+def make(cls: type[Grouping], instances: int) -> Grouping:
+    """Make a grouping of the user's own, which must need nothing but the number of instances."""
+    try:
+        return cls(instances)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise PenstockError(
+            f"grouping: {cls.__name__}({instances}) fails ({type(error).__name__}: {error}); give "
+            "all parameters but instances a default"
+        ) from error
+
+
 def _is_own_grouping(candidate: object, module: ModuleType) -> bool:
     return (
         inspect.isclass(candidate)
@@ -40,7 +53,8 @@ def _is_own_grouping(candidate: object, module: ModuleType) -> bool:
 
 
 def _load_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    # Under a name of its own: a file called random.py must not become everybody's random.
+    spec = importlib.util.spec_from_file_location(f"own_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise PenstockError(f"grouping: no such file {str(path)!r}")
     module = importlib.util.module_from_spec(spec)

@@ -10,12 +10,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from penstock.cli.console import errors, output
-from penstock.cli.own import load_grouping
+from penstock.cli.own import load_grouping, make
+from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
 from penstock.policies.validation import known, whole
 from penstock.report import draw
+from penstock.report.plots import COLOURS
 from penstock.spark.bulk import by_value
 from penstock.spark.environment import java_version
 from penstock.spark.session import checked_master
@@ -59,6 +61,8 @@ def reproduce(
     whole("--seed", seed, least=0)
     if out is not None:
         writable_folder("--out", out)
+    if json is not None and json.is_dir():
+        raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
         writable_folder("--json: its folder", json.parent)
     extra = _own(grouping)
@@ -81,8 +85,11 @@ def _own(specs: tuple[str, ...]) -> Extra:
     for spec in specs:
         cls = load_grouping(spec)
         by_value(cls)
-        cls(5)  # a constructor that fails should fail here
-        extra[cls.name or cls.__name__] = cls
+        make(cls, 5)  # a constructor that fails should fail here
+        series = str(vars(cls).get("name") or cls.__name__)
+        if series in COLOURS or series in extra:
+            raise PenstockError(f"grouping: the name {series!r} is taken; give yours another one")
+        extra[series] = cls
     return extra
 
 

@@ -1,7 +1,9 @@
 """The loop of a balanced operator: reports in, snapshots out."""
 
+import secrets
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TypeVar
@@ -27,11 +29,22 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What routers route with."""
+    """What routers route with.
+
+    Attributes:
+        version: different for different contents.
+        created_s: when it was made, in seconds since 1970.
+        packed: the grouping's snapshot, compressed.
+    """
 
     version: int
     created_s: float
-    data: bytes
+    packed: bytes
+
+    @property
+    def data(self) -> bytes:
+        """The grouping's snapshot."""
+        return zlib.decompress(self.packed)
 
 
 def _trim(by_batch: OrderedDict[str, T], most: int) -> None:
@@ -57,7 +70,9 @@ class Controller:
         self.journal = journal
         self._grouping = grouping.clone()
         self._lock = threading.RLock()
-        self._version = 1
+        # Routers remember versions: those of another controller must not be taken for its own.
+        self._version = secrets.randbits(48)
+        self._reports = 0
         self._newest: Snapshot | None = None
         self._pins: OrderedDict[str, Snapshot] = OrderedDict()
         self._seen: OrderedDict[str, set[tuple[str, int]]] = OrderedDict()
@@ -70,16 +85,17 @@ class Controller:
         with self._lock:
             if batch not in self._pins:
                 if self._newest is None or self._newest.version != self._version:
-                    data = self._grouping.snapshot()
-                    self._newest = Snapshot(self._version, time.time(), data)
+                    packed = zlib.compress(self._grouping.snapshot(), 1)
+                    self._newest = Snapshot(self._version, time.time(), packed)
                 self._pins[batch] = self._newest
                 _trim(self._pins, _PINNED)
                 self._write_plan(batch)
+            self._pins.move_to_end(batch)
             return self._pins[batch]
 
     def _write_plan(self, batch: str) -> None:
         state = self._grouping.state
-        reason = f"{self._grouping.instances} instances, {state}, from {self._version - 1} reports"
+        reason = f"{self._grouping.instances} instances, {state}, from {self._reports} reports"
         fields = {"operator": self.name, "query": self.query, "batch": batch}
         self.journal.write("plan", **fields, version=self._version, reason=reason)
 
@@ -88,9 +104,7 @@ class Controller:
         with self._lock:
             place = report.place
             tasks = self._seen.setdefault(place.batch, set())
-            if not tasks:
-                self._tally.batches += 1
-                _trim(self._seen, _REMEMBERED)
+            _trim(self._seen, _REMEMBERED)
             task = type(report).__name__, place.partition
             if task in tasks:
                 return
@@ -121,13 +135,15 @@ class Controller:
             expected_ms = self._grouping.expected_total_ms(feedback)
             self._grouping.observe(feedback)
             self._version += 1
+            self._reports += 1
             self.unsaved = True
         tally = self._tally
+        tally.batches += report.place.batch not in self._busy
         tally.records[instance] += report.records
         tally.busy_ms[instance] += report.busy_ms
         tally.expected_ms[instance] += expected_ms
         tally.emitted += report.emitted
-        busy = self._busy.setdefault(report.place.batch, np.zeros(self._grouping.instances))
+        busy = self._busy.setdefault(report.place.batch, np.full(self._grouping.instances, np.nan))
         busy[instance] = report.busy_ms
         _trim(self._busy, _PINNED)
         self._write_observation(
@@ -147,7 +163,6 @@ class Controller:
         """Return what has been counted so far."""
         with self._lock:
             tally = self._tally
-            busy = next(reversed(self._busy.values())) if self._busy else np.zeros(0)
             return OperatorStats(
                 name=self.name,
                 query=self.query,
@@ -157,17 +172,23 @@ class Controller:
                 processed=int(tally.records.sum()),
                 emitted=tally.emitted,
                 instances=tally.per_instance(),
-                imbalance=imbalance(busy),
+                imbalance=imbalance(self._last_complete()),
                 fallbacks=tally.fallbacks,
                 fallback_reason=tally.fallback_reason,
                 router_ms=tally.router_ms,
                 snapshot_age_ms=tally.snapshot_age_ms,
             )
 
+    def _last_complete(self) -> Float64:
+        """Busy times of the newest batch of which all instances have reported."""
+        for busy in reversed(self._busy.values()):
+            if not np.isnan(busy).any():
+                return busy
+        return np.zeros(0)
+
     def save(self) -> bytes:
         """Return all that was learnt, to be kept beyond this process."""
         with self._lock:
-            self.unsaved = False
             learnt = np.frombuffer(self._grouping.snapshot(), dtype=np.uint8)
             instances = np.array([self._grouping.instances])
             return codec.encode(_SAVED, {"instances": instances, "learnt": learnt})

@@ -1,13 +1,17 @@
 """The journal: what was observed and planned, and why, as JSON lines."""
 
 import json
+import logging
 import threading
 import time
 from collections import deque
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import PenstockError
 from penstock.policies.validation import whole
+
+log = logging.getLogger("penstock")
 
 KEPT = 1_000
 
@@ -36,7 +40,13 @@ class Journal:
         self._entries: deque[dict[str, Any]] = deque(maxlen=KEPT)
         self._lock = threading.Lock()
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self.path.open("a").close()
+            except OSError as error:
+                raise PenstockError(
+                    f"journal must be a file that can be written; got {str(path)!r} ({error})"
+                ) from None
 
     def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - whatever is JSON
         """Append an entry with the time of writing."""
@@ -44,7 +54,12 @@ class Journal:
         with self._lock:
             self._entries.append(entry)
             if self.path is not None:
-                self._append(self.path, json.dumps(entry) + "\n")
+                try:
+                    self._append(self.path, json.dumps(entry) + "\n")
+                except OSError as error:
+                    # A full disk must not stop the loop: entries go on in memory.
+                    log.warning("the journal %s ends here: %s", self.path, error)
+                    self.path = None
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the last entries, oldest first."""

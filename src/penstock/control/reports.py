@@ -105,7 +105,11 @@ def unpack(packed: Packed) -> Report:
 def pack_costs(messages: list[Feedback]) -> bytes:
     """Pack the measured costs of an instance's messages; empty if there are none."""
     models = [message.costs for message in messages if message.costs is not None]
-    return zlib.compress(models[-1].snapshot(), 1) if models else b""
+    if not models:
+        return b""
+    for model in models[1:]:
+        models[0].merge(model)
+    return zlib.compress(models[0].snapshot(), 1)
 
 
 def unpack_costs(data: bytes, grouping: Grouping, instance: int) -> Feedback | None:

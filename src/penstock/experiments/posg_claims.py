@@ -11,10 +11,8 @@ def _least(table: Table, series: str, metric: str = "speedup") -> float:
 
 def _never_slower(table: Table) -> list[Claim]:
     """Ours, not the paper's: the default never loses to round robin."""
-    return [
-        at_least("posg: smallest mean speed-up in this figure (goal 0.98)", 0.98, _least(table, s))
-        for s in (OURS,)
-    ]
+    least = _least(table, OURS)
+    return [at_least("posg: smallest mean speed-up in this figure (goal 0.98)", 0.98, least)]
 
 
 def _both(table: Table, what: str, paper: float, x: float | str) -> list[Claim]:

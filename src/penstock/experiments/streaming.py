@@ -6,7 +6,7 @@ be shown. Such a trial is latency-bound, and says so wherever its numbers are sh
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -57,7 +57,6 @@ class Trial:
     duration_ms: Float64
     busy_ms: Float64
     records: int
-    notes: tuple[str, ...] = field(default=())
 
     def settled(self, warm_up: int) -> Float64:
         """Durations without the first batches, in which kernels load and costs are learnt."""

@@ -89,18 +89,24 @@ class Policy:
 
     def snapshot(self) -> bytes:
         """All learned state as bytes."""
-        return codec.encode(type(self).__name__, self._state())
+        return codec.encode(self._label(), self._state())
 
     def restore(self, data: bytes) -> None:
         """Take back what `snapshot` of a policy with the same parameters gave."""
         expected = self._state()
-        state = codec.decode(type(self).__name__, data)
+        state = codec.decode(self._label(), data)
         self._refuse_mismatch(expected, state)
         self._load(state)
 
+    def _label(self) -> str:
+        """What a snapshot must be of: the class, and the seed that its hash tables depend on."""
+        seed = getattr(self, "seed", None)
+        return type(self).__name__ if seed is None else f"{type(self).__name__}(seed={seed})"
+
     def _refuse_mismatch(self, expected: codec.Arrays, state: codec.Arrays) -> None:
         for key, array in expected.items():
-            if key not in state or state[key].shape != array.shape:
+            found = state.get(key)
+            if found is None or found.shape != array.shape or found.dtype != array.dtype:
                 raise PenstockError(
                     f"snapshot does not fit {self!r}: {key!r} has another shape; "
                     "it was taken with other parameters"

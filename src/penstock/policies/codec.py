@@ -2,8 +2,8 @@
 
     magic | header length | checksum | header (JSON) | the arrays' raw bytes, little endian
 
-The header names the format's version, the policy, its parameters that matter for reading the
-state back, and each array's dtype and shape. A foreign, truncated or damaged blob is refused
+The header names the format's version, whose state it is, and each array's dtype and shape. A
+foreign, truncated or damaged blob is refused
 with a `PenstockError` before anything is used of it.
 """
 

@@ -26,5 +26,8 @@ Float64 = npt.NDArray[np.float64]
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop over arrays."""
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    try:
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    except RuntimeError:  # no folder can be written: compile in every process
+        compiled = numba.njit(nogil=True, error_model="numpy")(function)
     return cast(Callable[P, R], compiled)

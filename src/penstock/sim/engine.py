@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback, SyncRequest, Tracker
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
@@ -166,6 +167,7 @@ class _Run:
         """Route and execute some of the records from `at` up to `stop`; return how far it got."""
         arrivals = self.stream.arrivals_ms
         routed = self.grouping.route_until_answer(self.stream.keys[at:stop], arrivals[at:stop])
+        _refuse_outside(self.grouping, routed.instances, stop - at)
         stop = at + routed.instances.size
         self.instances[at:stop] = routed.instances
         _serve(at, stop, *self.given, self.slowdown, *self.outcome)
@@ -208,6 +210,23 @@ class _Run:
             who = "scheduler" if instance == _SCHEDULER else f"instance {instance}"
             time_ms = float(self.stream.arrivals_ms[record])
             self.changes.append(StateChange(record, time_ms, who, state))
+
+
+def _refuse_outside(grouping: Grouping, instances: Int32, most: int) -> None:
+    """Refuse what would be written outside of arrays: a user's grouping may be wrong."""
+    if not 0 < instances.size <= most or not _inside(instances, grouping.instances):
+        raise PenstockError(
+            f"{type(grouping).__name__}.route must return one instance from 0 to "
+            f"{grouping.instances - 1} for each record; got {instances[:5]}..."
+        )
+
+
+@kernel
+def _inside(instances: Int32, count: int) -> bool:
+    outside = 0
+    for i in range(instances.size):
+        outside += not 0 <= instances[i] < count
+    return outside == 0
 
 
 def _checked_slowdowns(

@@ -1,6 +1,12 @@
 """The engine of real time: the only package that speaks to Spark."""
 
-from penstock.spark.balance import Operator, balance
-from penstock.spark.session import session
+from pyspark import __version__ as _spark_version
+
+from penstock.spark.environment import refuse_old_spark
+
+refuse_old_spark(_spark_version)
+
+from penstock.spark.balance import Operator, balance  # noqa: E402 - fails on an old Spark
+from penstock.spark.session import session  # noqa: E402
 
 __all__ = ["Operator", "balance", "session"]

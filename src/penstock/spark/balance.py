@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-import numpy as np
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType, MapType, StructType
 
 from penstock.control import Journal, OperatorStats
@@ -100,8 +98,9 @@ class Operator:
         self.identity = uuid.uuid4().hex
         self.journal = Journal(journal)
         self._schema = schema
-        self._instances = None if instances is None else whole("instances", instances, least=1)
-        self._grouping = _grouping(grouping, self._instances)
+        if instances is not None:
+            whole("instances", instances, least=1)
+        self._make = _maker(grouping, instances)
         self._example = example
         self._driver: Driver | None = None
         _refuse_unpicklable(self.name, func)
@@ -109,20 +108,23 @@ class Operator:
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Return the frame with `func` applied to every record."""
         spark = internals.supported_session(frame)
+        _refuse_reserved(frame)
         returned = _schema(self._schema)
         keyed = frame.withColumn(KEY, _hash(frame, self.keys))
         work = Work(self.func, self.form, _names(self.keys), frame.schema, returned)
         self._try(work)
         internals.protect_from_partial_retries(spark)
-        grouping = self._grouping or _default(spark.sparkContext.defaultParallelism)
-        _compile(grouping)
+        grouping = self._make(spark.sparkContext.defaultParallelism)
+        grouping.warm_up()
         driver = self._driver = Driver.of(spark)
-        driver.register(self.identity, self.name, grouping, self.journal)
+        driver.register(spark, self.identity, self.name, grouping, self.journal)
         made = type(grouping), grouping.params()
         spec = OperatorSpec(self.identity, self.name, *made, driver.server.address)
         routed = keyed.withColumn(INSTANCE, _udf(router(spec, driver.reports))(KEY))
         routed = routed.observe(f"penstock {self.name}", sf.count(sf.lit(1)).alias("received"))
-        shared = routed.repartitionById(grouping.instances, INSTANCE)
+        # Columns go by number: mapInArrow does not take names with dots.
+        numbered = routed.toDF(*map(str, range(len(frame.columns))), KEY, INSTANCE)
+        shared = numbered.repartitionById(grouping.instances, INSTANCE)
         return shared.mapInArrow(shipped(operator(spec, work, driver.reports)), returned)
 
     def stats(self) -> OperatorStats:
@@ -156,10 +158,14 @@ class Operator:
 
 
 def _keys(key: Key) -> tuple[str | Column, ...]:
-    keys = (key,) if isinstance(key, str | Column) else tuple(key)
+    keys = (key,) if isinstance(key, str | Column) else tuple(key) if _several(key) else ()
     if not keys or not all(isinstance(one, str | Column) for one in keys):
         raise PenstockError(f"key must be a column or a list of columns; got {key!r}")
     return keys
+
+
+def _several(key: object) -> bool:
+    return isinstance(key, Sequence)
 
 
 def _names(keys: tuple[str | Column, ...]) -> tuple[str, ...]:
@@ -187,39 +193,19 @@ def _name(func: Callable[..., Any], name: str | None) -> str:
     return cleaned
 
 
-def _grouping(grouping: str | Grouping, instances: int | None) -> Grouping | None:
-    """Return the policy, or None for the default with the cluster's number of slots."""
+def _maker(grouping: str | Grouping, instances: int | None) -> Callable[[int], Grouping]:
+    """Return what makes the policy, once the number of slots is known."""
     if isinstance(grouping, Grouping):
         if instances is not None and instances != grouping.instances:
             raise PenstockError(
                 f"instances must be that of the grouping ({grouping.instances}) or left out; "
                 f"got {instances}"
             )
-        return grouping
+        return lambda _: grouping
     known("grouping", grouping, Grouping.registered(Grouping))
-    if instances is None and grouping == "posg":
-        return None
-    if instances is None:
-        raise PenstockError(f"instances must be given for grouping {grouping!r}; got None")
-    if grouping == "posg":
-        return _default(instances)
-    return Grouping.named(grouping, instances=instances)
-
-
-def _default(instances: int) -> Grouping:
-    return Proactive(instances, capacity=_CAPACITY)
-
-
-def _compile(grouping: Grouping) -> None:
-    """Compile kernels here and once, before many Python workers want them at the same time."""
-    trial, keys = grouping.clone(), np.zeros(1, dtype=np.int64)
-    trial.restore(trial.snapshot())
-    trial.route_together(keys)
-    tracker = trial.tracker(0)
-    for feedback in tracker.finish() if tracker else []:
-        trial.observe(feedback)
-    if tracker is not None:
-        tracker.execute(keys, np.ones(1), 1.0)
+    more = {"capacity": _CAPACITY} if grouping == Proactive.name else {}
+    Grouping.named(grouping, instances=instances or 1, **more)
+    return lambda slots: Grouping.named(grouping, instances=instances or slots, **more)
 
 
 def _refuse_unpicklable(name: str, func: Callable[..., Any]) -> None:
@@ -235,6 +221,8 @@ def _refuse_unpicklable(name: str, func: Callable[..., Any]) -> None:
 def _schema(schema: StructType | str) -> StructType:
     if isinstance(schema, StructType):
         return schema
+    if not isinstance(schema, str):
+        raise PenstockError(f"schema must be a StructType or text; got {schema!r}")
     try:
         parsed = StructType.fromDDL(schema)
     except PySparkException as error:
@@ -264,10 +252,21 @@ def _hash(frame: DataFrame, keys: tuple[str | Column, ...]) -> Column:
     return sf.xxhash64(*hashable)
 
 
+def _refuse_reserved(frame: DataFrame) -> None:
+    taken = {KEY, INSTANCE} & set(frame.columns)
+    if taken:
+        raise PenstockError(
+            f"the DataFrame must not have a column {', '.join(sorted(taken))}; rename it"
+        )
+
+
 def _column(frame: DataFrame, key: str | Column) -> Column:
     if isinstance(key, Column):
         return key
-    return sf.col(f"`{key}`") if key in frame.columns else sf.col(key)
+    if key not in frame.columns:
+        return sf.col(key)
+    quoted = key.replace("`", "``")
+    return sf.col(f"`{quoted}`")
 
 
 def _has_map(kind: DataType) -> bool:
@@ -283,6 +282,6 @@ def _udf(route: Callable[[Iterator[pa.Array]], Iterator[pa.Array]]) -> Callable[
     function = shipped(route)
     # Spark reads the kind of a function from its annotations.
     function.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
-    udf: Any = arrow_udf(function, "int")  # type: ignore[call-overload]
+    udf: Any = sf.arrow_udf(function, "int")  # type: ignore[attr-defined]
     # Evaluated once: it counts what it routes.
     return cast(Callable[..., Column], udf.asNondeterministic())

@@ -24,14 +24,26 @@ from multiprocessing.connection import (
 from typing import Any
 
 from penstock.control import Snapshot
+from penstock.errors import PenstockError
 
 HANDSHAKE_S = 5.0
 ANSWER_S = 10.0
 MAX_REQUEST_BYTES = 4_096
-# After a failure the driver is left alone for a while: waiting for it would delay every task.
+# After a failure the driver is left alone for a while, each time for longer: waiting for it would
+# delay every task.
 BACK_OFF_S = 5.0
+MOST_BACK_OFF_S = 300.0
 
-_BROKEN = (OSError, EOFError, AuthenticationError, ValueError, KeyError, AssertionError)
+_BROKEN = (
+    OSError,
+    EOFError,
+    AuthenticationError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+)
 
 
 @dataclass(frozen=True)
@@ -53,17 +65,31 @@ class ControlServer:
     """Answers requests for snapshots, each peer in a thread of its own.
 
     Args:
-        host: address to listen on: the one that executors reach the driver by.
+        listen: address to listen on.
         handler: returns the snapshot for a request.
+        host: address by which executors reach the driver, if it is another one.
         handshake_s: how long a peer may take to prove that it knows the key.
     """
 
-    def __init__(self, host: str, handler: Handler, handshake_s: float = HANDSHAKE_S) -> None:
+    def __init__(
+        self,
+        listen: str,
+        handler: Handler,
+        host: str | None = None,
+        handshake_s: float = HANDSHAKE_S,
+    ) -> None:
         self._handler = handler
         self._handshake_s = handshake_s
-        self._listener = Listener((host, 0), family="AF_INET", backlog=128)
+        try:
+            self._listener = Listener((listen, 0), family="AF_INET", backlog=128)
+        except OSError as error:
+            raise PenstockError(
+                f"the control channel cannot listen on {listen!r} ({error}); set "
+                "spark.driver.bindAddress to an address of this machine"
+            ) from None
         name, port = self._listener.address[:2]
-        self.address = Address(str(name), int(port), secrets.token_bytes(32))
+        self.address = Address(host or str(name), int(port), secrets.token_bytes(32))
+        self._local = str(name), int(port)
         self._closed = threading.Event()
         self._peers: set[Connection] = set()
         self._lock = threading.Lock()
@@ -74,7 +100,7 @@ class ControlServer:
         self._closed.set()
         with contextlib.suppress(OSError):
             # Closing does not wake the thread that waits in accept: a last visitor does.
-            socket.create_connection((self.address.host, self.address.port), 1).close()
+            socket.create_connection(self._local, 1).close()
         self._listener.close()
         with self._lock:
             for peer in self._peers:
@@ -85,6 +111,7 @@ class ControlServer:
             try:
                 peer = self._listener.accept()
             except OSError:
+                self._closed.wait(0.1)
                 continue
             threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
@@ -103,7 +130,7 @@ class ControlServer:
                 header = {"version": snapshot.version, "created_s": snapshot.created_s}
                 peer.send_bytes(json.dumps({**header, "known": known}).encode())
                 if not known:
-                    peer.send_bytes(snapshot.data)
+                    peer.send_bytes(snapshot.packed)
         except _BROKEN:
             pass  # the peer has gone, or is none of ours
         finally:
@@ -119,29 +146,34 @@ class ControlClient:
         self._address = address
         self._peer: Connection | None = None
         self._silent_until_s = 0.0
+        self._back_off_s = BACK_OFF_S
 
     def fetch(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
         """Return the snapshot for a request; raise OSError if the driver does not answer."""
         if time.monotonic() < self._silent_until_s:
             raise ConnectionError("the driver did not answer a moment ago")
         try:
-            return self._ask(request, have)
+            answer = self._ask(request, have)
+            self._back_off_s = BACK_OFF_S
         except _BROKEN as error:
-            self._silent_until_s = time.monotonic() + BACK_OFF_S
+            self._silent_until_s = time.monotonic() + self._back_off_s
+            self._back_off_s = min(2 * self._back_off_s, MOST_BACK_OFF_S)
             if self._peer is not None:
                 self._peer.close()
                 self._peer = None
             raise ConnectionError(f"no answer from the driver: {error!r}") from None
+        return answer
 
     def _ask(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
         peer = self._peer or self._connect()
         version = have.version if have else None
-        peer.send_bytes(json.dumps({**request, "version": version}).encode())
-        header = json.loads(_receive(peer))
-        if header["known"] and have is not None:
-            return have
-        data = _receive(peer)
-        return Snapshot(int(header["version"]), float(header["created_s"]), data)
+        with _limited(peer, ANSWER_S):
+            peer.send_bytes(json.dumps({**request, "version": version}).encode())
+            header = json.loads(peer.recv_bytes())
+            if header["known"] and have is not None:
+                return have
+            packed = peer.recv_bytes()
+        return Snapshot(int(header["version"]), float(header["created_s"]), packed)
 
     def _connect(self) -> Connection:
         where = self._address.host, self._address.port
@@ -154,12 +186,6 @@ class ControlClient:
         _no_delay(peer)
         self._peer = peer
         return peer
-
-
-def _receive(peer: Connection) -> bytes:
-    if not peer.poll(ANSWER_S):
-        raise TimeoutError(f"nothing received within {ANSWER_S:g} s")
-    return peer.recv_bytes()
 
 
 @contextlib.contextmanager

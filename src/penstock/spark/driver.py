@@ -4,6 +4,7 @@ import atexit
 import logging
 import queue
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -21,13 +22,16 @@ from penstock.spark.tasks import MAILBOXES, ReportParam, Reports
 
 log = logging.getLogger("penstock")
 
+# Costs are saved when nothing has been reported for a moment, and at the latest after a while.
 _IDLE_S = 0.5
+_SAVE_S = 2.0
 
 
 @dataclass
 class Registered:
     """An operator as the driver knows it: a controller for each query it is used in."""
 
+    spark: SparkSession
     name: str
     grouping: Grouping
     journal: Journal
@@ -41,17 +45,18 @@ class Driver:
     _starting = threading.Lock()
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
         self._operators: dict[str, Registered] = {}
         self._checkpoints: dict[str, str] = {}
         self._lock = threading.RLock()
+        self._files = threading.Lock()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
-        application = spark.sparkContext.applicationId
-        MAILBOXES[application] = self._inbox.put
+        self._application = spark.sparkContext.applicationId
+        MAILBOXES[self._application] = self._inbox.put
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
-            [], ReportParam(application)
+            [], ReportParam(self._application)
         )
-        self.server = ControlServer(internals.driver_host(spark), self._answer)
+        listen, host = internals.driver_addresses(spark)
+        self.server = ControlServer(listen, self._answer, host)
         self._loop = threading.Thread(target=self._run, name="penstock-loop", daemon=True)
         self._loop.start()
         atexit.register(self.stop)
@@ -61,22 +66,32 @@ class Driver:
         """Return the driver of an application, and start it when it is first needed."""
         with cls._starting:
             application = spark.sparkContext.applicationId
+            for other in [known for known in cls._of_application if known != application]:
+                # Its context has been stopped: there is one at a time.
+                cls._of_application.pop(other).stop()
             if application not in cls._of_application:
                 cls._of_application[application] = cls(spark)
             return cls._of_application[application]
 
-    def register(self, identity: str, name: str, grouping: Grouping, journal: Journal) -> None:
-        """Make an operator known, before any of its tasks runs."""
+    def register(
+        self, spark: SparkSession, identity: str, name: str, grouping: Grouping, journal: Journal
+    ) -> None:
+        """Make an operator known, before any of its tasks runs; used again, it goes on learning."""
         with self._lock:
-            self._operators[identity] = Registered(name, grouping, journal, {})
+            known = self._operators.get(identity)
+            if known is not None and known.grouping == grouping:
+                known.spark = spark
+                return
+            self._operators[identity] = Registered(spark, name, grouping, journal, {})
 
     def unregister(self, identity: str) -> None:
         """Save what an operator has learnt, and forget it."""
         self.flush()
         with self._lock:
             operator = self._operators.pop(identity, None)
-        for controller in operator.controllers.values() if operator else ():
-            self._save(controller)
+        if operator is not None:
+            for controller in operator.controllers.values():
+                self._save(operator, controller)
 
     def controllers(self, identity: str) -> list[Controller]:
         """Return an operator's controllers, in the order of its queries."""
@@ -92,9 +107,11 @@ class Driver:
 
     def stop(self) -> None:
         """Save what was learnt, and close the channel."""
+        atexit.unregister(self.stop)
         self._inbox.put(None)
         self._loop.join(timeout=5)
         self.server.close()
+        MAILBOXES.pop(self._application, None)
 
     def _controller(self, identity: str, query: str) -> Controller:
         with self._lock:
@@ -102,8 +119,16 @@ class Driver:
             if query not in operator.controllers:
                 controller = Controller(operator.name, query, operator.grouping, operator.journal)
                 operator.controllers[query] = controller
-                self._resume(controller)
+                self._save_others(operator, controller)
+                self._resume(operator, controller)
             return operator.controllers[query]
+
+    def _save_others(self, operator: Registered, controller: Controller) -> None:
+        """Save what an earlier run of the same query in this process has not saved yet."""
+        for other in self._operators.values():
+            earlier = other.controllers.get(controller.query)
+            if other is not operator and other.name == operator.name and earlier is not None:
+                self._save(other, earlier)
 
     def _answer(self, request: dict[str, Any]) -> Snapshot:
         """Answer a router: on a thread of the channel."""
@@ -111,15 +136,20 @@ class Driver:
         return controller.snapshot(str(request["batch"]))
 
     def _run(self) -> None:
+        saved_s = time.monotonic()
         while True:
             try:
                 reports = self._inbox.get(timeout=_IDLE_S)
             except queue.Empty:
                 self._save_all()
+                saved_s = time.monotonic()
                 continue
             if reports is None:
                 self._save_all()
                 return
+            if time.monotonic() - saved_s > _SAVE_S:
+                self._save_all()
+                saved_s = time.monotonic()
             if isinstance(reports, threading.Event):
                 reports.set()
                 continue
@@ -134,23 +164,24 @@ class Driver:
             # The loop is there to help: what it cannot use must not stop it, nor the query.
             log.exception("a report could not be used; routing goes on with what is known")
 
-    def _path(self, controller: Controller) -> str | None:
+    def _path(self, operator: Registered, controller: Controller) -> str | None:
         """Where an operator's costs are kept; found while its query runs, and then remembered."""
         query = controller.query
         if query and query not in self._checkpoints:
-            found = internals.checkpoint_of(self._spark, query)
+            found = internals.checkpoint_of(operator.spark, query)
             if found:
                 self._checkpoints[query] = found
         checkpoint = self._checkpoints.get(query)
         return f"{checkpoint}/penstock/{controller.name}.snapshot" if checkpoint else None
 
-    def _resume(self, controller: Controller) -> None:
+    def _resume(self, operator: Registered, controller: Controller) -> None:
         """Load what an earlier run of the same query has learnt."""
-        path = self._path(controller)
+        path = self._path(operator, controller)
         if path is None:
             return
         try:
-            data = internals.read_file(self._spark, path)
+            with self._files:
+                data = internals.read_file(operator.spark, path)
             if data is not None:
                 controller.load(data)
         except (PenstockError, Py4JError) as error:
@@ -163,15 +194,18 @@ class Driver:
         for operator in operators:
             for controller in list(operator.controllers.values()):
                 if controller.unsaved:
-                    self._save(controller)
+                    self._save(operator, controller)
 
-    def _save(self, controller: Controller) -> None:
-        path = self._path(controller)
+    def _save(self, operator: Registered, controller: Controller) -> None:
+        path = self._path(operator, controller)
         if path is None:
             return
+        controller.unsaved = False
         try:
-            internals.write_file(self._spark, path, controller.save())
-        except (Py4JError, OSError) as error:
+            with self._files:
+                internals.write_file(operator.spark, path, controller.save())
+        except Exception as error:
+            controller.unsaved = True
             reason = _first_line(error)
             log.warning("%s: costs cannot be saved at %s (%s)", controller.name, path, reason)
 

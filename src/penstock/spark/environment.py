@@ -9,10 +9,29 @@ from pathlib import Path
 from penstock.errors import PenstockError
 
 LEAST_JAVA = 17
+LEAST_SPARK = (4, 1)
 _WAY_OUT = (
     f"install a Java runtime {LEAST_JAVA} or newer (Debian and Ubuntu: openjdk-17-jre-headless; "
     "macOS: temurin; conda: openjdk) or set JAVA_HOME to one"
 )
+
+
+def refuse_old_spark(version: str) -> None:
+    """Refuse a PySpark that cannot route records.
+
+    Example:
+        >>> refuse_old_spark("4.3.0")
+        >>> refuse_old_spark("3.5.1")
+        Traceback (most recent call last):
+        ...
+        penstock.errors.PenstockError: PySpark must be >= 4.1 (it has repartitionById); got 3.5.1...
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) < LEAST_SPARK:
+        raise PenstockError(
+            f"PySpark must be >= 4.1 (it has repartitionById); got {version}. "
+            "Run: pip install 'pyspark>=4.1'"
+        )
 
 
 def java_command() -> str:

@@ -1,20 +1,20 @@
 """The operator stage: the user's function, and what its records cost."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 from pyspark.sql.types import StructType
 
 from penstock.control.reports import ExecutionReport, pack_costs
 from penstock.errors import PenstockError
-from penstock.policies.feedback import Tracker
+from penstock.policies.feedback import Feedback, Tracker
 from penstock.policies.kernels import Float64, Int64
+from penstock.spark.internals import arrow_of_rows, arrow_schema, rows_of_arrow
 from penstock.spark.tasks import OperatorSpec, Reports, executor, place, send
 
 if TYPE_CHECKING:
@@ -57,20 +57,24 @@ def operator(
 
     def execute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         here = place(spec)
-        tracker = spec.grouping().tracker(here.partition)
+        grouping = spec.grouping()
+        tracker = grouping.tracker(here.partition)
+        messages: list[Feedback] = []
         run = _run_batches if work.form == "arrow" else _run_records
         records = emitted = 0
         busy_ms = 0.0
         for batch in batches:
             keys = batch.column(KEY).to_numpy(zero_copy_only=False)
-            given = batch.drop_columns([KEY, INSTANCE])
-            for returned, executed, cost_ms in run(spec, work, tracker, keys, given):
+            given = batch.drop_columns([KEY, INSTANCE]).rename_columns(work.given.names)
+            for returned, executed, cost_ms in run(spec, work, tracker, messages, keys, given):
                 records += executed
                 busy_ms += cost_ms
                 if returned is not None:
                     emitted += returned.num_rows
                     yield returned
-        costs = pack_costs(tracker.finish()) if tracker is not None and records else b""
+        if tracker is not None and records:
+            messages += tracker.finish()
+        costs = pack_costs(messages)
         send(reports, ExecutionReport(here, records, emitted, busy_ms, executor(), costs))
 
     return execute
@@ -80,29 +84,42 @@ Returned = Iterator[tuple[pa.RecordBatch | None, int, float]]
 
 
 def _run_records(
-    spec: OperatorSpec, work: Work, tracker: Tracker | None, keys: Int64, given: pa.RecordBatch
+    spec: OperatorSpec,
+    work: Work,
+    tracker: Tracker | None,
+    messages: list[Feedback],
+    keys: Int64,
+    given: pa.RecordBatch,
 ) -> Returned:
     """Call the function record by record, each with a cost of its own."""
-    rows = ArrowTableToRowsConversion.convert(pa.Table.from_batches([given]), work.given)
+    rows = rows_of_arrow(given, work.given)
     costs_ms = np.empty(len(rows))
     returned: list[Any] = []
     for i, row in enumerate(rows):
         start = time.perf_counter()
         try:
-            returned += _flat(work.function(row.asDict() if work.form == "dict" else row))
+            returned += records_of(work.function(row.asDict() if work.form == "dict" else row))
         except Exception as error:
             raise RuntimeError(_failure(spec, work, row, error)) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
-    _learn(tracker, keys, costs_ms)
+    messages += _learn(tracker, keys, costs_ms)
     yield _as_batch(spec.name, work, returned), len(rows), float(costs_ms.sum())
 
 
-def _flat(result: Any) -> Iterable[Any]:  # noqa: ANN401 - whatever the function returns
-    if result is None:
-        return ()
-    if isinstance(result, dict | Row):
-        return (result,)
-    return list(result)
+def records_of(result: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever it returned
+    """Return the records of a function's result; None is none, alone and among others."""
+    if isinstance(result, str | bytes):
+        raise TypeError(f"a record must be a dict or a Row; got {result!r:.80}")
+    several = (result,) if result is None or isinstance(result, dict | Row) else result
+    return [_record(one) for one in several if one is not None]
+
+
+def _record(one: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever it returned
+    if isinstance(one, Row) and hasattr(one, "__fields__"):
+        return one.asDict()
+    if not isinstance(one, dict):
+        raise TypeError(f"a record must be a dict or a Row with names; got {one!r:.80}")
+    return one
 
 
 def try_example(name: str, work: Work, example: dict[str, Any]) -> None:
@@ -111,17 +128,25 @@ def try_example(name: str, work: Work, example: dict[str, Any]) -> None:
         raise PenstockError("example is for functions of single records; got form 'arrow'")
     row = Row(**example)
     try:
-        returned = list(_flat(work.function(example if work.form == "dict" else row)))
+        returned = records_of(work.function(example if work.form == "dict" else row))
         _as_batch(name, work, returned)
     except Exception as error:
         raise PenstockError(f"example: {error}") from error
 
 
 def _failure(spec: OperatorSpec, work: Work, row: Row, error: Exception) -> str:
-    fields = row.asDict()
-    key = {name: fields.get(name.split(".")[0], "?") for name in work.keys}
+    key = {name: _shown(row.asDict(), name) for name in work.keys}
     cause = f"{type(error).__name__}: {error}"
     return f"penstock: operator {spec.name!r} failed on the record with key {key}: {cause}"
+
+
+def _shown(fields: dict[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever the key is
+    """Return a key's value for a message: by its name, its first part, or in another case."""
+    folded = {known.lower(): known for known in fields}
+    for candidate in (name, name.split(".", maxsplit=1)[0]):
+        if candidate.lower() in folded:
+            return fields[folded[candidate.lower()]]
+    return "(an expression)"
 
 
 def _as_batch(name: str, work: Work, returned: list[Any]) -> pa.RecordBatch | None:
@@ -129,14 +154,14 @@ def _as_batch(name: str, work: Work, returned: list[Any]) -> pa.RecordBatch | No
         return None
     names = set(work.returned.names)
     for row in returned:
-        if isinstance(row, dict) and not row.keys() <= names:
+        if not row.keys() <= names:
             wrong = ", ".join(sorted(map(str, row.keys() - names)))
             raise RuntimeError(
                 f"penstock: operator {name!r} returned a record with {wrong}, "
                 f"which is not in its schema ({work.returned.simpleString()})"
             )
     try:
-        table = LocalDataToArrowConversion.convert(returned, work.returned, False)
+        table = arrow_of_rows(returned, work.returned)
     except Exception as error:
         raise RuntimeError(
             f"penstock: operator {name!r} returned records that do not fit its schema "
@@ -146,13 +171,17 @@ def _as_batch(name: str, work: Work, returned: list[Any]) -> pa.RecordBatch | No
 
 
 def _run_batches(
-    spec: OperatorSpec, work: Work, tracker: Tracker | None, keys: Int64, given: pa.RecordBatch
+    spec: OperatorSpec,
+    work: Work,
+    tracker: Tracker | None,
+    messages: list[Feedback],
+    keys: Int64,
+    given: pa.RecordBatch,
 ) -> Returned:
     """Call the function with the whole batch; its cost is shared equally by its records."""
     start = time.perf_counter()
     try:
-        result = work.function(given)
-        returned = [result] if isinstance(result, pa.RecordBatch) else list(result)
+        returned = batches_of(work.function(given), work.returned)
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
         raise RuntimeError(
@@ -161,13 +190,28 @@ def _run_batches(
         ) from error
     cost_ms = 1000 * (time.perf_counter() - start)
     sample = keys[:: max(1, -(-keys.size // _SAMPLE))]
-    _learn(tracker, sample, np.full(sample.size, cost_ms / max(1, given.num_rows)))
+    messages += _learn(tracker, sample, np.full(sample.size, cost_ms / max(1, given.num_rows)))
     for i, batch in enumerate(returned):
         yield batch, given.num_rows if i == 0 else 0, cost_ms if i == 0 else 0.0
     if not returned:
         yield None, given.num_rows, cost_ms
 
 
-def _learn(tracker: Tracker | None, keys: Int64, costs_ms: Float64) -> None:
-    if tracker is not None:
-        tracker.execute(keys, costs_ms, float(costs_ms.sum()))
+def batches_of(result: Any, schema: StructType) -> list[pa.RecordBatch]:  # noqa: ANN401
+    """Return the batches of a batch function's result, if they fit the schema."""
+    several = [result] if result is None or isinstance(result, pa.RecordBatch) else list(result)
+    wanted = arrow_schema(schema)
+    for one in several:
+        if not isinstance(one, pa.RecordBatch):
+            raise TypeError(f"a batch function must return pyarrow.RecordBatch; got {one!r:.80}")
+        if one.schema.names != wanted.names or one.schema.types != wanted.types:
+            got = ", ".join(f"{field.name}: {field.type}" for field in one.schema)
+            expected = ", ".join(f"{field.name}: {field.type}" for field in wanted)
+            raise TypeError(f"the batch must have the schema ({expected}); got ({got})")
+    return several
+
+
+def _learn(tracker: Tracker | None, keys: Int64, costs_ms: Float64) -> list[Feedback]:
+    if tracker is None:
+        return []
+    return tracker.execute(keys, costs_ms, float(costs_ms.sum()))

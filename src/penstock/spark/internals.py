@@ -1,31 +1,25 @@
 """Everything that touches Spark's internals, in one place."""
 
-import re
+import logging
 from typing import Any
 
-import pyspark
+import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 
-LEAST_SPARK = (4, 1)
+log = logging.getLogger("penstock")
+
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
-
-
-def version() -> tuple[int, int]:
-    """Return Spark's version as numbers."""
-    found = re.match(r"(\d+)\.(\d+)", pyspark.__version__)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def supported_session(frame: DataFrame) -> SparkSession:
     """Return the session of a DataFrame if Penstock can work with it."""
-    if version() < LEAST_SPARK:
-        raise PenstockError(
-            f"Spark must be >= 4.1 (repartitionById); got {pyspark.__version__}. "
-            "Run: pip install 'pyspark>=4.1'"
-        )
     if not isinstance(frame, DataFrame):
         raise PenstockError(f"a DataFrame is needed; got {type(frame).__name__}")
     if "connect" in type(frame).__module__:
@@ -47,22 +41,50 @@ def protect_from_partial_retries(spark: SparkSession) -> None:
             spark.conf.set(key, "true")
 
 
-def driver_host(spark: SparkSession) -> str:
-    """Return the address by which executors reach the driver."""
-    return str(spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1"))
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return what Spark expects of Arrow for a schema."""
+    return to_arrow_schema(schema)
+
+
+def rows_of_arrow(batch: pa.RecordBatch, schema: StructType) -> list[Row]:
+    """Return rows with the Python values that Spark's own UDFs get."""
+    return ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema)
+
+
+def arrow_of_rows(rows: list[dict[str, Any]], schema: StructType) -> pa.Table:
+    """Return an Arrow table of records, with Spark's own conversions."""
+    return LocalDataToArrowConversion.convert(rows, schema, False)
+
+
+def batch_of(context: TaskContext) -> tuple[str, str]:
+    """Return a task's streaming query (empty if it has none), and what its batch is called.
+
+    Stages will not do for batch jobs: one that is run again gets another number.
+    """
+    query = context.getLocalProperty("sql.streaming.queryId") or ""
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if query and batch is not None:
+        return query, batch
+    execution = context.getLocalProperty("spark.sql.execution.id")
+    return "", f"execution {execution}" if execution else f"stage {context.stageId()}"
+
+
+def driver_addresses(spark: SparkSession) -> tuple[str, str]:
+    """Return where the driver listens, and the address by which executors reach it."""
+    settings = spark.sparkContext.getConf()
+    host = str(settings.get("spark.driver.host", "127.0.0.1"))
+    return str(settings.get("spark.driver.bindAddress", host)), host
 
 
 def checkpoint_of(spark: SparkSession, query: str) -> str | None:
     """Return the checkpoint folder of an active streaming query."""
     try:
-        found = spark.streams.get(query)
-        if found is None:
-            return None
-        execution = found._jsq
-        if hasattr(execution, "streamingQuery"):
-            execution = execution.streamingQuery()
-        return str(execution.resolvedCheckpointRoot())
-    except (Py4JError, AttributeError):
+        # Of all sessions: a query may run in a clone of the one that made it.
+        active = spark._jsparkSession.sharedState().activeStreamingQueries()
+        execution = active.get(_java(spark).java.util.UUID.fromString(query))
+        return str(execution.resolvedCheckpointRoot()) if execution is not None else None
+    except (Py4JError, TypeError) as error:
+        log.warning("the checkpoint of query %s is not found, costs are not kept: %s", query, error)
         return None
 
 
@@ -102,4 +124,5 @@ def write_file(spark: SparkSession, path: str, data: bytes) -> None:
     gateway: Any = spark.sparkContext._gateway
     overwrite = gateway.new_array(hadoop.Options.Rename, 1)
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
-    hadoop.FileContext.getFileContext(files.getUri()).rename(temporary, place, overwrite)
+    context = hadoop.FileContext.getFileContext(files.getUri(), files.getConf())
+    context.rename(temporary, place, overwrite)

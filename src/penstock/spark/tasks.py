@@ -13,6 +13,7 @@ from penstock.control.reports import Packed, Place, Report, pack
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
 from penstock.spark.channel import Address
+from penstock.spark.internals import batch_of
 
 Reports = list[Packed]
 T = TypeVar("T")
@@ -68,15 +69,8 @@ def place(spec: OperatorSpec) -> Place:
     context = TaskContext.get()
     if context is None:
         raise PenstockError("a balanced operator runs in tasks of Spark only")
-    query = context.getLocalProperty("sql.streaming.queryId") or ""
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    # Jobs without batches have one stage for one routing, also when it is run again.
-    return Place(
-        operator=spec.identity,
-        query=query,
-        batch=batch if query and batch is not None else f"stage {context.stageId()}",
-        partition=context.partitionId(),
-    )
+    query, batch = batch_of(context)
+    return Place(spec.identity, query, batch, context.partitionId())
 
 
 def send(reports: "Accumulator[Reports]", report: Report) -> None:

@@ -4,19 +4,13 @@ import pyspark
 
 from penstock.errors import PenstockError
 from penstock.spark.bulk import compute
+from penstock.spark.environment import refuse_old_spark
 from penstock.spark.session import session
-
-LEAST_SPARK = (4, 1)
 
 
 def spark_version() -> str:
     """Return PySpark's version, or say how to get one that can route records."""
-    major, minor = (int(part) for part in pyspark.__version__.split(".")[:2])
-    if (major, minor) < LEAST_SPARK:
-        raise PenstockError(
-            f"PySpark must be >= 4.1 (repartitionById); got {pyspark.__version__}. "
-            "Run: pip install 'pyspark>=4.1'"
-        )
+    refuse_old_spark(pyspark.__version__)
     return str(pyspark.__version__)
 
 

@@ -16,7 +16,7 @@ from penstock.sim import Synthetic, simulate
 
 def learnt(grouping):
     """All learned state, by name."""
-    return codec.decode(type(grouping).__name__, grouping.snapshot())
+    return codec.decode(grouping._label(), grouping.snapshot())
 
 
 @settings(deadline=None, max_examples=40)

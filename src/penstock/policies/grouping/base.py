@@ -102,6 +102,17 @@ class Grouping(Policy, ABC):
         """Go on with another number of instances."""
         self.instances = whole("instances", instances, least=1)
 
+    def warm_up(self) -> None:
+        """Compile all kernels that this policy needs, with a copy: once, and before it matters."""
+        trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
+        tracker = trial.tracker(0)
+        messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
+        for feedback in [*messages, *(tracker.finish() if tracker else [])] * 2:
+            trial.expected_total_ms(feedback)
+            trial.observe(feedback)
+        trial.restore(trial.snapshot())
+        trial.route_together(keys)
+
     def expected_total_ms(self, feedback: Feedback) -> float:
         """Return what the records of a message were expected to cost; 0 if nobody expects."""
         return 0.0

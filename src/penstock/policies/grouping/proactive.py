@@ -154,8 +154,11 @@ class Proactive(Grouping):
         """Return what the measured records were expected to cost on this instance."""
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
-        expected = self._costs.estimate(feedback.costs.keys()) * feedback.costs.hits()
-        return float(expected.sum() * self._slowdown[feedback.instance])
+        hits = feedback.costs.hits()
+        expected = float((self._costs.estimate(feedback.costs.keys()) * hits).sum())
+        evicted = feedback.costs.records - float(hits.sum())
+        expected += evicted * heavy_hitters.mean_of_rest(self._costs.table[2])
+        return expected * float(self._slowdown[feedback.instance])
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Route all records, asking nothing."""

@@ -1,0 +1,182 @@
+"""Drivers, executors and the control channel die, files are damaged: no record is lost."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from flows import NUMBERED, WAIT_S, bag, drop, run, some_files, source, sunk
+from pyspark.sql import Row
+
+import penstock
+from penstock.control import Controller, Journal
+from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished
+
+pytestmark = pytest.mark.spark
+
+JOBS = Path(__file__).parent / "jobs"
+
+
+@contextlib.contextmanager
+def started(job, *arguments):
+    """A job in processes of its own, all of them gone at the end."""
+    place = Path(arguments[0])
+    with (place / f"{job}.log").open("ab") as log:
+        command = [sys.executable, str(JOBS / f"{job}.py"), *map(str, arguments)]
+        process = subprocess.Popen(  # noqa: S603 - this test's own job
+            command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            yield process
+        finally:
+            kill(process)
+
+
+def kill(process):
+    """Kill a job's Python and its JVM."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(WAIT_S)
+
+
+def finished(job, *arguments):
+    with started(job, *arguments) as process:
+        assert process.wait(WAIT_S) == 0, log_of(job, arguments[0])
+
+
+def log_of(job, place):
+    return (Path(place) / f"{job}.log").read_text()[-5_000:]
+
+
+def until(condition, process, job, place):
+    """Wait for a condition while a job runs."""
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert process.poll() is None, log_of(job, place)
+        assert time.monotonic() < end, log_of(job, place)
+        time.sleep(0.02)
+
+
+def rows_of(files):
+    return bag(Row(**record) for records in files for record in records)
+
+
+def test_without_the_control_channel_records_are_shuffled_and_counted(spark, tmp_path):
+    files = some_files(5)
+    drop(tmp_path / "in", *files[:2])
+    drop(tmp_path / "later", *files[2:], start=2)
+    finished("deaf", tmp_path)
+    assert bag(sunk(spark, tmp_path)) == rows_of(files)
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    before, after = stats["before"], stats["after"]
+    assert (before["received"], before["batches"], before["fallbacks"]) == (40, 2, 0)
+    assert (after["received"], after["processed"], after["batches"]) == (100, 100, 5)
+    assert after["fallbacks"] == 3
+    assert "the driver" in after["fallback_reason"]
+
+
+def test_a_killed_driver_goes_on_with_what_it_knew(spark, tmp_path):
+    files = some_files(12, 30)
+    drop(tmp_path / "in", *files)
+    commits = tmp_path / "checkpoint" / "commits"
+    saved = tmp_path / "checkpoint" / "penstock" / "work.snapshot"
+
+    def under_way():
+        return saved.exists() and len(list(commits.glob("[0-9]*"))) >= 3
+
+    with started("stream", tmp_path, 5) as process:
+        until(under_way, process, "stream", tmp_path)
+        kill(process)
+    assert not (tmp_path / "stats.json").exists()
+    written = len((tmp_path / "journal").read_text().splitlines())
+    finished("stream", tmp_path, 0)
+    assert bag(sunk(spark, tmp_path)) == rows_of(files)
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert 0 < stats["received"] == stats["processed"] < 360
+    lines = (tmp_path / "journal").read_text().splitlines()[written:]
+    second = [json.loads(line) for line in lines]
+    assert second[0]["reason"] == "resumed with saved costs"
+    plans = [entry for entry in second[1:] if entry["kind"] == "plan"]
+    assert all("RUN" in entry["reason"] for entry in plans)
+
+
+def learnt(grouping):
+    return Controller("hurt", "query", grouping, Journal()).save()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        learnt(Proactive(2, capacity=1_024))[:500],
+        b"",
+        b"garbage",
+        b"\x00" * 10_000,
+        learnt(ProactiveAsPublished(2)),
+        learnt(KeyHash(2)),
+        Proactive(2, capacity=1_024).snapshot(),
+    ],
+    ids=["truncated", "empty", "garbage", "zeros", "published", "key_hash", "policy"],
+)
+def test_damaged_costs_are_learnt_anew(spark, tmp_path, caplog, damaged):
+    files = some_files(2)
+    drop(tmp_path / "in", *files)
+    saved = tmp_path / "out-checkpoint" / "penstock" / "hurt.snapshot"
+    saved.parent.mkdir(parents=True)
+    saved.write_bytes(damaged)
+    op = penstock.balance(
+        lambda record: record, key="entity", schema=NUMBERED, instances=2, name="hurt"
+    )
+    run(source(spark, tmp_path / "in").transform(op), tmp_path)
+    assert bag(sunk(spark, tmp_path)) == rows_of(files)
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "hurt.snapshot cannot be used, learning anew" in warnings[0]
+    stats = op.stats()
+    assert (stats.received, stats.processed, stats.fallbacks) == (40, 40, 0)
+    plans = [entry["reason"] for entry in op.journal.entries() if entry["kind"] == "plan"]
+    assert ["ROUND ROBIN" in reason for reason in plans] == [True, False]
+
+
+def executors_of(process):
+    """Executor processes among the descendants of a process."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                status = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(status.rsplit(")", 1)[1].split()[1])
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+
+    def ours(pid):
+        while pid in parents:
+            if pid == process.pid:
+                return True
+            pid = parents[pid]
+        return False
+
+    backend = b"CoarseGrainedExecutorBackend"
+    return [pid for pid, command in commands.items() if backend in command and ours(pid)]
+
+
+def test_a_killed_executor_loses_nothing(tmp_path):
+    records = 300
+    marks = tmp_path / "marks"
+
+    def busy():
+        return len({mark.name.split("-")[0] for mark in marks.glob("*")}) == 3
+
+    with started("cluster", tmp_path, records) as process:
+        until(busy, process, "cluster", tmp_path)
+        running = executors_of(process)
+        assert len(running) == 3
+        os.kill(running[0], signal.SIGKILL)
+        assert process.wait(WAIT_S) == 0, log_of("cluster", tmp_path)
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert sorted(result["found"]) == list(range(records))
+    assert (result["received"], result["processed"]) == (records, records)
+    assert len(list(marks.glob("*"))) > 3  # something was done again
