@@ -56,7 +56,7 @@ def heavy_tailed(batches: int, records: int, distinct: int = KEYS, seed: int = 0
     cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, distinct), 1000)
     # The cost of a key has nothing to do with how often it comes.
     keys = zipf_keys(rng, batches * records, distinct, 1.0)
-    return Load(tuple(np.split(keys, batches)), cost_ms)
+    return Load.of(keys, cost_ms[keys], batches)
 
 
 def run(

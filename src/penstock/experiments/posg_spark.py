@@ -5,6 +5,8 @@ cores. Completion time per record has no counterpart in micro-batches; what is c
 duration of batches, which is when all their records are complete.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.experiments.base import Experiment, Extra, Sample, X
@@ -23,9 +25,7 @@ SPARK, PENSTOCK = "repartition", "posg"
 
 def _load(seed: int, batches: int, records: int) -> Load:
     stream = Application(records=batches * records).stream(seed)
-    cost_ms = np.zeros(int(stream.keys.max()) + 1)
-    cost_ms[stream.keys] = stream.costs_ms
-    return Load(tuple(np.split(stream.keys, batches)), cost_ms)
+    return Load.of(stream.keys, stream.costs_ms, batches)
 
 
 def _application(x: X, seed: int, extra: Extra) -> list[Sample]:
@@ -54,7 +54,7 @@ def _timeseries(_: X, seed: int, extra: Extra) -> list[Sample]:
     ways: dict[str, Way] = {SPARK: by_repartition(instances), PENSTOCK: ByPenstock()}
     ways |= {name: ByPenstock(make(instances)) for name, make in extra.items()}
     load = _load(seed, SERIES_BATCHES, RECORDS)
-    changing = Load(load.batches, load.cost_ms, ((0, BEFORE), (CHANGE, AFTER)))
+    changing = replace(load, slowdowns=((0, BEFORE), (CHANGE, AFTER)))
     trials = try_out(session(f"local[{MOST}]"), changing, ways, instances)
     samples = []
     for trial in trials:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +25,26 @@ SCHEMA = "key long, instance int, cost_ms double"
 
 @dataclass(frozen=True)
 class Load:
-    """A stream in files, one a micro-batch, with costs that depend on the key.
+    """A stream in files, one a micro-batch.
 
     Attributes:
-        batches: keys of the records of each micro-batch.
-        cost_ms: cost of each key, 0 to the number of keys.
+        keys: of the records of each micro-batch.
+        costs_ms: of the records of each micro-batch; Penstock does not see them.
         slowdowns: pairs of a batch's number and the instances' slowdowns from there on.
     """
 
-    batches: tuple[Int64, ...]
-    cost_ms: Float64
+    keys: tuple[Int64, ...]
+    costs_ms: tuple[Float64, ...]
     slowdowns: tuple[tuple[int, tuple[float, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, keys: Int64, costs_ms: Float64, batches: int) -> Self:
+        """Cut a stream into batches."""
+        return cls(tuple(np.split(keys, batches)), tuple(np.split(costs_ms, batches)))
 
     def ideal_ms(self, instances: int) -> Float64:
         """Least time of each batch: all instances busy to the end, or one with its longest."""
-        costs = [self.cost_ms[keys] for keys in self.batches]
-        return np.array([max(c.sum() / instances, c.max()) for c in costs])
+        return np.array([max(c.sum() / instances, c.max()) for c in self.costs_ms])
 
 
 @dataclass(frozen=True)
@@ -106,18 +111,18 @@ class ByPenstock:
             operator.close()
 
 
-def _work(load: Load) -> Callable[[dict[str, int]], dict[str, float]]:
-    """Return the operator: it sleeps as long as the key costs on this instance."""
-    cost_ms, slowdowns = load.cost_ms, load.slowdowns
+def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
+    """Return the operator: it sleeps as long as the record costs on this instance."""
+    slowdowns = load.slowdowns
 
-    def work(record: dict[str, int]) -> dict[str, float]:
+    def work(record: dict[str, Any]) -> dict[str, float]:
         instance = partition_id()
         factor = 1.0
         for batch, factors in slowdowns:
             if record["batch"] >= batch:
                 factor = factors[instance % len(factors)]
         start = time.perf_counter()
-        time.sleep(factor * cost_ms[record["key"]] / 1000)
+        time.sleep(factor * record["cost_ms"] / 1000)
         spent = 1000 * (time.perf_counter() - start)
         return {"key": record["key"], "instance": instance, "cost_ms": spent}
 
@@ -125,7 +130,7 @@ def _work(load: Load) -> Callable[[dict[str, int]], dict[str, float]]:
 
 
 def _plain(
-    work: Callable[[dict[str, int]], dict[str, float]],
+    work: Callable[[dict[str, Any]], dict[str, float]],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Apply an operator to every record without Penstock."""
     schema = pa.schema([("key", pa.int64()), ("instance", pa.int32()), ("cost_ms", pa.float64())])
@@ -156,8 +161,9 @@ def try_out(
     with TemporaryDirectory(prefix="penstock-") as folder:
         source = Path(folder, "source")
         source.mkdir()
-        for number, keys in enumerate(load.batches):
-            table = pa.table({"key": keys, "batch": np.full(len(keys), number)})
+        for number, (keys, costs_ms) in enumerate(zip(load.keys, load.costs_ms, strict=True)):
+            batch = np.full(len(keys), number)
+            table = pa.table({"key": keys, "batch": batch, "cost_ms": costs_ms})
             pq.write_table(table, source / f"{number:06}.parquet")
         return [
             _try_one(spark, load, name, way, instances, source, Path(folder, name), progress)
@@ -175,7 +181,7 @@ def _try_one(
     folder: Path,
     progress: Callable[[str, int, int], None],
 ) -> Trial:
-    total = len(load.batches)
+    total = len(load.keys)
     seen: list[list[tuple[int, float, int]]] = []
 
     def sink(rows: list[tuple[int, float, int]]) -> None:
@@ -186,7 +192,7 @@ def _try_one(
     durations = run_stream(
         spark,
         source,
-        "key long, batch long",
+        "key long, batch long, cost_ms double",
         lambda frame: way(frame, load, instances),
         folder,
         sink,
