@@ -70,6 +70,7 @@ def main() -> None:
     spark = SparkSession.builder.master(f"local[{INSTANCES}]").appName("tweets").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory() as name:
+        # Any streaming DataFrame will do, from Kafka as well as from files.
         tweets = read(spark, args, Path(name))
         # This is all that is needed: the function, what drives its cost, and what it returns.
         operator = penstock.balance(
@@ -87,9 +88,11 @@ def main() -> None:
             .option("checkpointLocation", f"{name}/checkpoint")
             .start()
         )
+        # A live view: what each task has done, and what its records were expected to cost.
         operator.watch(args.seconds)
         spark.table("kinds").show()
         query.stop()
+        operator.close()
 
 
 if __name__ == "__main__":
