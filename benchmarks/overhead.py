@@ -76,6 +76,8 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
         )
         while not memory or max(memory) < batches:
             time.sleep(0.2)
+            if not query.isActive:
+                raise RuntimeError(f"the query has ended: {query.exception()}")
             done = query.lastProgress.batchId if query.lastProgress else 0
             for mark in (batches // 10, batches):
                 if done >= mark and mark not in memory:

@@ -23,6 +23,13 @@ class Wrong(Grouping):
 
 class Unfinished(Grouping):
     pass
+
+class Needy(First):
+    def __init__(self, instances, more):
+        super().__init__(instances)
+
+class posg(First):
+    pass
 """
 
 
@@ -75,6 +82,10 @@ def own(tmp_path):
         (["check", "missing.py:X"], "no such file"),
         (["check", "no_such_module:X"], "cannot import"),
         (["check", "own.py:First", "--instances", "0"], "instances must be >= 1; got 0"),
+        (["demo", "--batches", "1"], "--batches must be >= 2; got 1"),
+        (["reproduce", "posg-instances", "--json", "."], "--json must be a file"),
+        (["reproduce", "posg-instances", "--grouping", "own.py:posg"], "is taken"),
+        (["check", "own.py:Needy"], "give all parameters but instances a default"),
         (["reprodoce"], "Did you mean 'reproduce'?"),
     ],
 )
@@ -146,3 +157,16 @@ def test_doctor_says_what_is_missing(tmp_path):
     done = process("doctor", env={"JAVA_HOME": str(tmp_path)})
     assert done.returncode == 1
     assert "JAVA_HOME has no bin/java" in done.stdout
+
+
+@pytest.mark.spark
+def test_demo_compares_and_writes_a_report(tmp_path):
+    done = process("demo", "--batches", "2", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "with Penstock." in done.stdout
+    assert "demo.html" in done.stdout
+    html = (tmp_path / "out" / "demo.html").read_text()
+    assert "latency-bound" in html
+    assert "data:image/png;base64," in html
+    assert "http" not in html.replace("http-equiv", "")
+    assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -276,3 +276,23 @@ def test_instances_are_the_slots_by_default(spark):
     op = penstock.balance(lambda r: r, key="entity", schema=NUMBERED, name="default")
     assert len(numbered(spark, 10).transform(op).collect()) == 10
     assert len(op.stats().instances) == spark.sparkContext.defaultParallelism
+
+
+def test_batches_of_all_types_go_through_a_batch_function(spark):
+    frame = spark.range(20).selectExpr(
+        "cast(id % 3 as string) AS entity",
+        "timestamp_seconds(id) AS at",
+        "timestamp_seconds(id)::timestamp_ntz AS local",
+        "date_from_unix_date(cast(id as int)) AS day",
+        "cast(id as decimal(10, 2)) AS price",
+        "array(id) AS several",
+        "map('n', id) AS by_name",
+        "named_struct('at', timestamp_seconds(id)) AS nested",
+    )
+
+    def untouched(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch
+
+    op = penstock.balance(untouched, key="entity", schema=frame.schema, instances=2)
+    found = frame.transform(op).drop("by_name").collect()
+    assert sorted(map(repr, found)) == sorted(map(repr, frame.drop("by_name").collect()))

@@ -6,7 +6,7 @@ be shown. Such a trial is latency-bound, and says so wherever its numbers are sh
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -41,6 +41,10 @@ class Load:
     def of(cls, keys: Int64, costs_ms: Float64, batches: int) -> Self:
         """Cut a stream into batches."""
         return cls(tuple(np.split(keys, batches)), tuple(np.split(costs_ms, batches)))
+
+    def last(self, batches: int) -> Self:
+        """Return the last batches only."""
+        return replace(self, keys=self.keys[-batches:], costs_ms=self.costs_ms[-batches:])
 
     def ideal_ms(self, instances: int) -> Float64:
         """Least time of each batch: all instances busy to the end, or one with its longest."""

@@ -1,5 +1,7 @@
 """The operator stage: the user's function, and what its records cost."""
 
+import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -201,14 +203,25 @@ def batches_of(result: Any, schema: StructType) -> list[pa.RecordBatch]:  # noqa
     """Return the batches of a batch function's result, if they fit the schema."""
     several = [result] if result is None or isinstance(result, pa.RecordBatch) else list(result)
     wanted = arrow_schema(schema)
-    for one in several:
-        if not isinstance(one, pa.RecordBatch):
-            raise TypeError(f"a batch function must return pyarrow.RecordBatch; got {one!r:.80}")
-        if one.schema.names != wanted.names or one.schema.types != wanted.types:
-            got = ", ".join(f"{field.name}: {field.type}" for field in one.schema)
-            expected = ", ".join(f"{field.name}: {field.type}" for field in wanted)
-            raise TypeError(f"the batch must have the schema ({expected}); got ({got})")
-    return several
+    return [_fitting(one, wanted) for one in several]
+
+
+def _fitting(one: Any, wanted: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 - whatever it returned
+    if not isinstance(one, pa.RecordBatch):
+        raise TypeError(f"a batch function must return pyarrow.RecordBatch; got {one!r:.80}")
+    if one.schema.names == wanted.names:
+        if [*map(_kind, one.schema.types)] == [*map(_kind, wanted.types)]:
+            return one
+        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return one.cast(wanted)
+    got = ", ".join(f"{field.name}: {field.type}" for field in one.schema)
+    expected = ", ".join(f"{field.name}: {field.type}" for field in wanted)
+    raise TypeError(f"the batch must have the schema ({expected}); got ({got})")
+
+
+def _kind(kind: pa.DataType) -> str:
+    """Return a type without what Spark does not look at: time zones, and what is nullable."""
+    return re.sub(r", tz=[^\]]*| not null", "", str(kind))
 
 
 def _learn(tracker: Tracker | None, keys: Int64, costs_ms: Float64) -> list[Feedback]:

@@ -42,8 +42,8 @@ def protect_from_partial_retries(spark: SparkSession) -> None:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return what Spark expects of Arrow for a schema."""
-    return to_arrow_schema(schema)
+    """Return what Spark expects of Arrow for a schema; the time zone is any."""
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def rows_of_arrow(batch: pa.RecordBatch, schema: StructType) -> list[Row]:
