@@ -7,6 +7,9 @@ import pytest
 import penstock
 from penstock.spark import session
 
+# Scripts that tests run in processes of their own.
+collect_ignore_glob = ["spark/jobs/*"]
+
 
 def pytest_configure() -> None:
     """Remove compiled kernels that are older than the source: Numba sees one file only."""
