@@ -153,3 +153,15 @@ class PlainProactive:
             self.unaged = 0.0
         self.clocks[i] += delta - self.corrections[i]
         self.corrections[i] = delta
+
+
+def optimum(costs, k):
+    """The smallest makespan, by trying every assignment."""
+    loads = {(0,) * k}
+    for cost in costs:
+        loads = {
+            tuple(sorted((*load[:i], load[i] + cost, *load[i + 1 :])))
+            for load in loads
+            for i in range(k)
+        }
+    return min(max(load) for load in loads)

@@ -8,6 +8,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from penstock.control.stats import imbalance
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback, SyncRequest, Tracker
 from penstock.policies.grouping import Grouping
@@ -65,8 +66,7 @@ class Result:
     @property
     def imbalance(self) -> float:
         """Load of the busiest instance over the mean load, minus 1."""
-        mean = float(self.load_ms.mean())
-        return float(self.load_ms.max()) / mean - 1 if mean > 0 else 0.0
+        return imbalance(self.load_ms)
 
 
 def simulate(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twins import optimum
 
 from penstock.policies.costs import CountMin, Exact, SpaceSaving
 from penstock.policies.feedback import Feedback
@@ -33,17 +34,6 @@ MAKERS = {"posg": posg, "full_knowledge": lambda k: FullKnowledge(k, COSTS)}
 
 def makespan(instances, keys, k):
     return np.bincount(instances, weights=keys, minlength=k).max()
-
-
-def optimum(costs, k):
-    loads = {(0,) * k}
-    for cost in costs:
-        loads = {
-            tuple(sorted((*load[:i], load[i] + cost, *load[i + 1 :])))
-            for load in loads
-            for i in range(k)
-        }
-    return min(max(load) for load in loads)
 
 
 @settings(deadline=None, max_examples=80)

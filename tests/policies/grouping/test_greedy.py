@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twins import optimum
 
 from penstock.policies.grouping.greedy import assign, following, give, least_loaded
 
@@ -16,18 +17,6 @@ def greedy(costs, k, now=None, slowdown=None):
     factors = np.ones(k) if slowdown is None else np.array(slowdown, dtype=np.float64)
     assign(np.array(costs, dtype=np.float64), times, clocks, factors, out)
     return out, clocks
-
-
-def optimum(costs, k):
-    """The smallest makespan, by trying every assignment."""
-    loads = {(0,) * k}
-    for cost in costs:
-        loads = {
-            tuple(sorted((*load[:i], load[i] + cost, *load[i + 1 :])))
-            for load in loads
-            for i in range(k)
-        }
-    return min(max(load) for load in loads)
 
 
 @settings(deadline=None, max_examples=150)
