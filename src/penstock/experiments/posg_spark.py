@@ -17,7 +17,7 @@ from penstock.sim import Application
 from penstock.spark import session
 
 MOST = 10
-BATCHES, RECORDS, WARM_UP = 14, 200, 4
+BATCHES, RECORDS, WARM_UP = 14, 500, 4
 CHANGE = 15
 SERIES_BATCHES = 30
 SPARK, PENSTOCK = "repartition", "posg"
@@ -72,7 +72,7 @@ def _application_claims(table: Table) -> list[Claim]:
     several = [v for k, v in table.means(PENSTOCK).items() if k != 1]
     records = {r.mean for r in table.rows if r.metric == "records"}
     claims = [
-        at_least("posg: mean speed-up for 2 to 10 instances", 1.37, float(np.mean(several))),
+        at_least("posg: mean speed-up with 2 instances and more", 1.37, float(np.mean(several))),
         Claim(
             "every record is processed exactly once, in every run",
             BATCHES * RECORDS,
@@ -110,7 +110,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         figure="POSG Figure 12",
         summary="the application on Spark, operator that sleeps (latency-bound)",
         x_label="instances",
-        xs=tuple(range(1, MOST + 1)),
+        xs=(1, 2, 4, 6, 8, MOST),
         run=_application,
         claims=_application_claims,
         streams=1,
