@@ -34,6 +34,7 @@ class Feedback:
         epoch: the round of the request that is answered.
         delta_ms: the answer: the instance's true clock minus the scheduler's, or None.
         slowdown: its true costs over the nominal ones; only an engine that knows can tell.
+        utilization: work it was given in the last time slot over what it can do in one.
     """
 
     instance: int
@@ -41,6 +42,7 @@ class Feedback:
     epoch: int = 0
     delta_ms: float | None = None
     slowdown: float | None = None
+    utilization: float | None = None
 
     @property
     def message_bytes(self) -> int:

@@ -118,6 +118,11 @@ class Grouping(Policy, ABC):
         return 0.0
 
     @property
+    def learns(self) -> bool:
+        """Whether what it has heard from instances changes its decisions."""
+        return self.measurements() is not None
+
+    @property
     def fan_out(self) -> int:
         """On how many instances at most the records of one key may end."""
         return self.instances
@@ -126,6 +131,11 @@ class Grouping(Policy, ABC):
     def state(self) -> str:
         """The state the grouping is in, for plots and journals."""
         return "RUN"
+
+    @property
+    def moves(self) -> int:
+        """How many virtual workers it has moved between instances."""
+        return 0
 
     @property
     def knows_truth(self) -> bool:

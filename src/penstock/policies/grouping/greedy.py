@@ -9,15 +9,15 @@ exact its makespan is at most $2 - 1/k$ times the optimum (POSG, Theorem 4.2; Gr
 The maximum accounts for idle time, which the paper's cumulated costs ignore.
 """
 
-from penstock.policies.kernels import Float64, Int32, kernel
+from penstock.policies.kernels import Float64, Int32, Int64, kernel
 
 
 @kernel
-def least_loaded(clock_ms: Float64) -> int:
-    """Index of the smallest clock, the first one of equals."""
+def least_loaded(loads: Float64 | Int64) -> int:
+    """Index of the smallest load (or clock), the first one of equals."""
     best = 0
-    for instance in range(1, clock_ms.size):
-        if clock_ms[instance] < clock_ms[best]:
+    for instance in range(1, loads.size):
+        if loads[instance] < loads[best]:
             best = instance
     return best
 

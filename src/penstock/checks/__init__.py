@@ -1,0 +1,70 @@
+"""The conformance suite: what every policy must do, ours and yours.
+
+Example:
+    >>> from penstock.policies.grouping import RoundRobin
+    >>> for name, check in yield_checks(RoundRobin(instances=3)):
+    ...     check()
+
+In a test of your own:
+
+    @pytest.mark.parametrize("name, check", yield_checks(MyGrouping(instances=5)))
+    def test_conformance(name, check):
+        check()
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+
+import penstock.policies
+from penstock.checks import common, cost_models, groupings
+from penstock.checks.aggregators import check_aggregator
+from penstock.checks.groupings import drive
+from penstock.checks.records import DISTINCT, cost_of
+from penstock.policies import Policy
+from penstock.policies.costs import CostModel, Exact
+from penstock.policies.grouping import Grouping
+
+__all__ = ["check_aggregator", "discover", "drive", "example", "yield_checks"]
+
+Check = Callable[[], None]
+
+
+def discover() -> dict[str, type[Policy]]:
+    """Import everything below `penstock.policies` and return the registered classes."""
+    _import_all(penstock.policies)
+    return Policy.registered()
+
+
+def _import_all(package: ModuleType) -> None:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+
+
+def example(cls: type[Policy]) -> Policy:
+    """Make a policy with its defaults, and with what has none."""
+    keys = np.arange(DISTINCT)
+    needed: dict[str, object] = {}
+    parameters = cls.parameters()
+    if issubclass(cls, Grouping):
+        needed["instances"] = 5
+    if "costs" in parameters:
+        needed["costs"] = Exact(keys, cost_of(keys))
+    if {"keys", "costs_ms"} <= set(parameters):
+        needed |= {"keys": keys, "costs_ms": cost_of(keys)}
+    return cls(**needed)
+
+
+def yield_checks(policy: Policy) -> Iterator[tuple[str, Check]]:
+    """Yield the name of each check that applies, and a function that raises if it fails."""
+    checks = list(common.CHECKS)
+    if isinstance(policy, CostModel):
+        checks += cost_models.CHECKS
+    if isinstance(policy, Grouping):
+        checks += groupings.CHECKS
+    for check in checks:
+        yield check.__name__.removeprefix("check_"), partial(check, policy)

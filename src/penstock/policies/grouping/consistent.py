@@ -1,0 +1,207 @@
+"""Consistent grouping: virtual workers that move from busy to idle workers."""
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+from penstock.policies.codec import Arrays
+from penstock.policies.feedback import Feedback
+from penstock.policies.grouping.base import Grouping
+from penstock.policies.grouping.random_choices import RandomChoices
+from penstock.policies.kernels import Int32, Int64
+from penstock.policies.validation import positive, whole
+
+_NEVER = 0
+
+
+class Consistent(Grouping):
+    r"""Consistent grouping (CG): PoRC over virtual workers, which workers exchange.
+
+    All virtual workers get the same load, by PoRC; each belongs to an instance. An instance
+    measures its utilization $U$ in every time slot and says *busy* if $U > \theta_b$, *idle* if
+    $U < \theta_i$. Busy and idle instances wait in two queues, first come first served; a pair of
+    them moves one virtual worker. So instances end up with shares that fit their capacities, which
+    nobody needs to know, and nothing but the routing of later records changes.
+
+    A busy instance that finds no idle one gives to the instance that is not busy and was so least
+    recently, as otherwise all others could sit between the thresholds for ever.
+
+    With $C = \sum c_w$, load $\rho$ and the slowest worker's $c_{min}$ it takes more than
+
+    $$\frac{\rho C}{n c_{min} (\theta_b - \theta_i)}$$
+
+    virtual workers per instance, or a single move turns a busy worker into an idle one. Far more
+    of them converge slowly, as one moves at a time.
+
+    Args:
+        instances: number of parallel instances n, >= 1.
+        virtual_workers: of each instance at the start, >= 1.
+        epsilon: how far above the mean a virtual worker may be loaded, > 0.
+        idle: utilization below which an instance is idle, > 0.
+        busy: utilization above which an instance is busy, > idle.
+        probes: choices tried for a key (PoRC).
+        half_life: records a virtual worker after which a load counts half; None for lifetime.
+        seed: what the hash function is drawn with.
+
+    Example:
+        >>> cg = Consistent(instances=2, virtual_workers=4)
+        >>> cg.observe(Feedback(instance=0, utilization=1.2))
+        >>> cg.observe(Feedback(instance=1, utilization=0.4))
+        >>> cg.shares, cg.moves
+        (array([3, 5]), 1)
+
+    References:
+        Consistent Grouping (Nasir et al., 2016), sections V-B, V-C and VI-A.
+
+    Deviations:
+        An instance keeps at least one virtual worker: without any it would get no records whose
+        acknowledgements could carry its signals. A virtual worker returns home if it can.
+    """
+
+    name = "cg"
+
+    def __init__(
+        self,
+        instances: int,
+        virtual_workers: int = 20,
+        epsilon: float = 0.01,
+        idle: float = 0.75,
+        busy: float = 0.85,
+        probes: int = 64,
+        half_life: int | None = 1_000,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(instances)
+        self.virtual_workers = whole("virtual_workers", virtual_workers, least=1)
+        self.epsilon = positive("epsilon", epsilon)
+        self.idle = positive("idle", idle)
+        self.busy = positive("busy", busy)
+        if self.busy <= self.idle:
+            raise PenstockError(f"busy must be > idle = {self.idle:g}; got {self.busy:g}")
+        self.probes = probes
+        self.half_life = half_life
+        self.seed = seed
+        count = self.instances * self.virtual_workers
+        self._bins = RandomChoices(count, epsilon, probes, half_life, seed)
+        self._owner = _homes(count, self.instances)
+        # Signals taken, and virtual workers moved.
+        self._clocks = np.zeros(2, dtype=np.int64)
+        self._forget_signals()
+
+    def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
+        """Choose virtual workers, and look up whose they are."""
+        return self._owner[self._bins.route(keys, now_ms)]
+
+    def route_together(self, keys: npt.ArrayLike) -> Int32:
+        """Let every virtual worker take its share of all of them."""
+        return self._owner[self._bins.route_together(keys)]
+
+    def begin(self, router: int) -> None:
+        """All virtual workers are empty; whose they are is kept."""
+        self._bins.begin(router)
+
+    @property
+    def shares(self) -> Int64:
+        """Virtual workers of each instance."""
+        shares: Int64 = np.bincount(self._owner, minlength=self.instances)
+        return shares
+
+    @property
+    def learns(self) -> bool:
+        """Whose the virtual workers are."""
+        return True
+
+    @property
+    def moves(self) -> int:
+        """How many virtual workers have been moved."""
+        return int(self._clocks[1])
+
+    def _observe(self, feedback: Feedback) -> None:
+        """Take a signal, and pair busy with idle instances."""
+        if feedback.utilization is None:
+            return
+        who = feedback.instance
+        self._clocks[0] += 1
+        is_busy, is_idle = feedback.utilization > self.busy, feedback.utilization < self.idle
+        _queue(self._busy_since, who, is_busy, self._clocks[0])
+        _queue(self._idle_since, who, is_idle, self._clocks[0])
+        if is_busy:
+            self._overloaded_at[who] = self._clocks[0]
+        giver = _first(self._busy_since)
+        if giver is None:
+            return
+        taker = _first(self._idle_since)
+        if taker is None:
+            taker = self._calmest()
+        if taker is not None:
+            self._move(giver, taker)
+
+    def _calmest(self) -> int | None:
+        """Return who is not busy and was so least recently (section VI-A)."""
+        calm = np.flatnonzero(self._busy_since == _NEVER)
+        return int(calm[np.argmin(self._overloaded_at[calm])]) if calm.size else None
+
+    def _move(self, giver: int, taker: int) -> None:
+        """Move one virtual worker; each signal is good for one."""
+        self._busy_since[giver] = self._idle_since[taker] = _NEVER
+        own = np.flatnonzero(self._owner == giver)
+        if own.size < 2:
+            return
+        at_home = _homes(self._owner.size, self.instances)[own] == taker
+        self._owner[own[at_home][-1] if at_home.any() else own[-1]] = taker
+        self._clocks[1] += 1
+
+    def resize(self, instances: int) -> None:
+        """Move as few virtual workers as it takes; keys stay with theirs."""
+        if instances > self._owner.size:
+            raise PenstockError(
+                f"instances must be <= {self._owner.size}, the number of virtual workers; "
+                f"got {instances}"
+            )
+        before = self.instances
+        super().resize(instances)
+        for instance in range(before, instances):
+            self._welcome(instance)
+        for virtual in np.flatnonzero(self._owner >= instances):
+            kept = self._owner[self._owner < instances]
+            self._owner[virtual] = np.argmin(np.bincount(kept, minlength=instances))
+        self._forget_signals()
+
+    def _welcome(self, newcomer: int) -> None:
+        for _ in range(self._owner.size // (newcomer + 1)):
+            shares = np.bincount(self._owner, minlength=newcomer + 1)
+            self._owner[np.flatnonzero(self._owner == np.argmax(shares[:newcomer]))[-1]] = newcomer
+
+    def _forget_signals(self) -> None:
+        self._busy_since = np.full(self.instances, _NEVER, dtype=np.int64)
+        self._idle_since = np.full(self.instances, _NEVER, dtype=np.int64)
+        self._overloaded_at = np.full(self.instances, _NEVER, dtype=np.int64)
+
+    def _state(self) -> Arrays:
+        bins = {f"bins_{name}": array for name, array in self._bins._state().items()}
+        return bins | {
+            "owner": self._owner,
+            "busy_since": self._busy_since,
+            "idle_since": self._idle_since,
+            "overloaded_at": self._overloaded_at,
+            "clocks": self._clocks,
+        }
+
+
+def _homes(virtual_workers: int, instances: int) -> Int32:
+    """Return whose the virtual workers are at the start."""
+    return (np.arange(virtual_workers) % instances).astype(np.int32)
+
+
+def _queue(since: Int64, who: int, waits: bool, now: np.int64) -> None:
+    """Let an instance wait from now on, or where it waits already; or wait no longer."""
+    if not waits:
+        since[who] = _NEVER
+    elif since[who] == _NEVER:
+        since[who] = now
+
+
+def _first(since: Int64) -> int | None:
+    """Return who has waited longest."""
+    waiting = np.flatnonzero(since != _NEVER)
+    return int(waiting[np.argmin(since[waiting])]) if waiting.size else None

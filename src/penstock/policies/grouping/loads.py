@@ -1,0 +1,90 @@
+r"""Local load estimation: what one source has sent to each bin.
+
+A source needs no message of anybody to balance: if every source balances what it sends, the whole
+is balanced (PKG, section III-B). A load is the number of records sent. It counts half after
+`half_life` records a bin, or an endless stream would never adapt: loads $L$ and their sum $m$ are
+halved together, so that all comparisons of loads with $m / n$ stay what they are.
+"""
+
+from abc import abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.policies.codec import Arrays
+from penstock.policies.grouping.base import Grouping
+from penstock.policies.kernels import Int32, Int64
+from penstock.policies.validation import int64_keys, whole
+
+# What `_counted` holds: the sum of the loads, and the records left until they are halved.
+TOTAL, UNTIL = range(2)
+_NEVER = np.iinfo(np.int64).max
+
+
+class LoadCounting(Grouping):
+    """A grouping that goes by the loads that it has caused itself.
+
+    Args:
+        instances: number of parallel instances k, >= 1.
+        half_life: records a bin after which a load counts half; None for lifetime counts.
+        seed: what hash functions or choices are drawn with.
+    """
+
+    def __init__(self, instances: int, half_life: int | None = 1_000, seed: int = 0) -> None:
+        super().__init__(instances)
+        self.half_life = None if half_life is None else whole("half_life", half_life, least=1)
+        self.seed = whole("seed", seed, least=0)
+        self._loads = np.zeros(self.instances, dtype=np.int64)
+        self._counted = np.array([0, self._period])
+
+    @abstractmethod
+    def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
+        """Choose a bin for each record, and count it: `arriving` is what each adds to the total."""
+
+    def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
+        """Choose, with loads that are halved in time."""
+        return self._route(int64_keys("keys", keys), together=False)
+
+    def _route(self, keys: Int64, together: bool) -> Int32:
+        out = np.empty(keys.size, dtype=np.int32)
+        done = 0
+        while done < keys.size:
+            stop = min(keys.size, done + int(self._counted[UNTIL]))
+            if together:
+                self._counted[TOTAL] += stop - done
+            self._choose(keys[done:stop], out[done:stop], arriving=0 if together else 1)
+            self._counted[UNTIL] -= stop - done
+            if not self._counted[UNTIL]:
+                self._fade()
+            done = stop
+        return out
+
+    def _fade(self) -> None:
+        self._loads >>= 1
+        self._counted[:] = self._loads.sum(), self._period
+
+    @property
+    def _period(self) -> int:
+        return _NEVER if self.half_life is None else self.half_life * self.instances
+
+    @property
+    def loads(self) -> Int64:
+        """Records sent to each bin, old ones faded."""
+        return self._loads.copy()
+
+    def begin(self, router: int) -> None:
+        """All instances are idle, and this router has sent nothing yet."""
+        self._loads[:] = 0
+        self._counted[:] = 0, self._period
+
+    def resize(self, instances: int) -> None:
+        """Give new instances the mean load: with less they would be flooded."""
+        before = self._loads
+        super().resize(instances)
+        self._loads = np.full(instances, int(before.mean()))
+        kept = min(instances, before.size)
+        self._loads[:kept] = before[:kept]
+        self._counted = np.array([self._loads.sum(), self._period])
+
+    def _state(self) -> Arrays:
+        return {"loads": self._loads, "counted": self._counted}
