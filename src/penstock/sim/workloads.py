@@ -184,7 +184,12 @@ class Application:
 
 def zipf_keys(rng: np.random.Generator, records: int, distinct: int, exponent: float) -> Int64:
     """Draw keys 0..distinct-1, key t with a probability proportional to (t + 1)**-exponent."""
-    cumulated = np.cumsum(_zipf_weights(distinct, exponent))
+    return drawn_keys(rng, records, _zipf_weights(distinct, exponent))
+
+
+def drawn_keys(rng: np.random.Generator, records: int, weights: Float64) -> Int64:
+    """Draw keys with probabilities proportional to their weights."""
+    cumulated = np.cumsum(weights)
     drawn = rng.random(records) * cumulated[-1]
     keys: Int64 = np.searchsorted(cumulated, drawn, side="right").astype(np.int64)
     return keys
