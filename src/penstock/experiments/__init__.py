@@ -1,9 +1,10 @@
 """The papers' tables and figures, one module a paper."""
 
 from penstock.experiments.base import Experiment, Extra, Sample
+from penstock.experiments.cg import EXPERIMENTS as CG
 from penstock.experiments.posg import EXPERIMENTS as POSG
 from penstock.experiments.posg_spark import EXPERIMENTS as POSG_SPARK
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (*POSG, *POSG_SPARK)}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*POSG, *POSG_SPARK, *CG)}
 
 __all__ = ["EXPERIMENTS", "Experiment", "Extra", "Sample"]

@@ -45,6 +45,11 @@ def at_least(claim: str, paper: float, ours: float) -> Claim:
     return Claim(claim, paper, round(ours, 4), bool(round(ours, 4) >= paper))
 
 
+def at_most(claim: str, limit: float, ours: float) -> Claim:
+    """Claim that something is as small as the paper or the goal says, or smaller."""
+    return Claim(claim, limit, round(ours, 4), bool(round(ours, 4) <= limit))
+
+
 class Table:
     """All rows of an experiment, to be looked up by claims."""
 

@@ -1,0 +1,216 @@
+"""What the paper on Consistent Grouping says, and our goals, held against what we measure."""
+
+from itertools import pairwise
+
+from penstock.experiments.results import Claim, Table, at_least, at_most
+
+RECORDS = 1_000_000
+EPSILON = 0.01
+
+
+def _worst(table: Table, series: str, metric: str) -> float:
+    return max(table.means(series, metric).values())
+
+
+def _below(table: Table, metric: str, low: str, high: str) -> Claim:
+    """Claim that one series is below another at every x."""
+    lower, upper = table.means(low, metric), table.means(high, metric)
+    holds = all(lower[x] <= upper[x] for x in lower)
+    ratio = max(lower[x] / upper[x] for x in lower)
+    return Claim(f"{low} is never above {high}: {metric}", 1.0, round(ratio, 4), holds)
+
+
+def choices(table: Table) -> list[Claim]:
+    """Figure 4."""
+    bounds = [
+        at_most(
+            f"{series}: imbalance with {bins} bins at most epsilon + bins / records, at any skew",
+            EPSILON + bins / RECORDS,
+            _worst(table, series, f"imbalance_{bins}"),
+        )
+        for series in ("porc", "bounded_hash")
+        for bins in (10, 100, 1_000)
+    ]
+    fair = [
+        at_most(
+            f"round_robin: imbalance with {bins} bins at most bins / records",
+            bins / RECORDS,
+            _worst(table, "round_robin", f"imbalance_{bins}"),
+        )
+        for bins in (10, 100, 1_000)
+    ]
+    skewed = [
+        at_least(
+            f"{series}: imbalance with 100 bins grows with the skew (at 2.0 over at 0.1)",
+            2.0,
+            table.mean(series, 2.0, "imbalance_100")
+            / max(table.mean(series, 0.1, "imbalance_100"), 1e-6),
+        )
+        for series in ("key_hash", "pkg")
+    ]
+    order = [
+        _below(table, f"memory_{bins}", low, high)
+        for bins in (10, 100, 1_000)
+        for low, high in (("porc", "bounded_hash"), ("bounded_hash", "round_robin"))
+    ]
+    return [*bounds, *fair, *skewed, *order]
+
+
+def epsilon(table: Table) -> list[Claim]:
+    """Figure 6."""
+    imbalance, memory = table.means("cg", "imbalance"), table.means("cg", "memory")
+    xs = list(imbalance)
+    return [
+        *(
+            at_most(
+                f"cg: imbalance at epsilon {x:g} at most epsilon + virtual workers / records",
+                float(x) + 100 / RECORDS,
+                imbalance[x],
+            )
+            for x in xs
+        ),
+        Claim(
+            "cg: more epsilon, less memory",
+            "falls",
+            ", ".join(f"{memory[x]:.2f}" for x in xs),
+            all(memory[a] >= memory[b] for a, b in pairwise(xs)),
+        ),
+        Claim(
+            "cg: memory between key_hash and round_robin, at any epsilon",
+            "between",
+            f"{min(memory.values()):.2f} to {max(memory.values()):.2f}",
+            min(memory.values()) >= 1
+            and max(memory.values()) <= min(table.means("round_robin", "memory").values()),
+        ),
+    ]
+
+
+def workers(table: Table) -> list[Claim]:
+    """Figures 7 and 8."""
+    return [
+        *(
+            at_least(
+                f"{series}: imbalance of bins grows with the workers (100 over 5)",
+                10.0,
+                table.mean(series, 100, "imbalance_of_bins")
+                / max(table.mean(series, 5, "imbalance_of_bins"), 1e-6),
+            )
+            for series in ("key_hash", "pkg")
+        ),
+        at_most(
+            "porc: imbalance of bins at most epsilon + bins / records",
+            EPSILON + 1_000 / RECORDS,
+            _worst(table, "porc", "imbalance_of_bins"),
+        ),
+        at_most(
+            "cg: imbalance at most epsilon + virtual workers / records",
+            EPSILON + 1_000 / RECORDS,
+            _worst(table, "cg", "imbalance"),
+        ),
+        at_most(
+            "pkg: nearly perfect for 5 and 10 workers",
+            0.01,
+            max(table.mean("pkg", n, "imbalance") for n in (5, 10)),
+        ),
+        _below(table, "memory_of_bins", "porc", "bounded_hash"),
+        _below(table, "memory", "cg", "bounded_hash"),
+        _below(table, "memory", "cg", "round_robin"),
+        at_most(
+            "porc: memory of bins as low as that of pkg (largest ratio)",
+            1.0,
+            max(
+                table.mean("porc", n, "memory_of_bins") / table.mean("pkg", n, "memory_of_bins")
+                for n in table.means("porc", "memory_of_bins")
+            ),
+        ),
+    ]
+
+
+def homogeneous(table: Table) -> list[Claim]:
+    """Figure 9."""
+    return [
+        at_most("cg: imbalance in the second half", 0.06, _whole(table, "cg", "late_imbalance")),
+        at_most("cg: longest queue at the end", 100, _whole(table, "cg", "queue_at_end")),
+        _diverges(table, "key_hash"),
+    ]
+
+
+def heterogeneous(table: Table) -> list[Claim]:
+    """Figure 10, and our goals."""
+    return [
+        at_most("cg: imbalance in the second half", 0.06, _whole(table, "cg", "late_imbalance")),
+        at_most("cg: longest queue at the end", 100, _whole(table, "cg", "queue_at_end")),
+        at_most("cg: moves", 150, _whole(table, "cg", "moves")),
+        _diverges(table, "key_hash"),
+        _diverges(table, "round_robin"),
+    ]
+
+
+def grid(table: Table) -> list[Claim]:
+    """Section VII, Q2: the same behaviour in all configurations."""
+    return [
+        at_most(
+            "cg: imbalance in the second half, the worst configuration",
+            0.06,
+            _worst(table, "cg", "late_imbalance"),
+        ),
+        at_most(
+            "cg: longest queue at the end, the worst configuration",
+            1_000,
+            _worst(table, "cg", "queue_at_end"),
+        ),
+    ]
+
+
+def sources(table: Table) -> list[Claim]:
+    """Figure 11."""
+    return [
+        at_most(
+            f"{what} with {n} workers: 100 sources over 1",
+            10.0,
+            table.mean("cg", 100, f"{what}_{n}") / table.mean("cg", 1, f"{what}_{n}"),
+        )
+        for what in ("imbalance", "memory")
+        for n in (5, 10, 50, 100)
+    ]
+
+
+def virtual_workers(table: Table) -> list[Claim]:
+    """Figure 12."""
+    late = table.means("cg", "late_completion_ms")
+    best = min(late, key=lambda x: late[x])
+    return [
+        at_least(
+            "5 virtual workers are too few: imbalance", 0.06, table.mean("cg", 5, "late_imbalance")
+        ),
+        at_least(
+            "1,000 converge slowly: completion time over that of 100",
+            1.5,
+            late[1_000] / late[100],
+        ),
+        Claim("100 give the best completion time", 100.0, float(best), best == 100),
+        at_most("20: imbalance in the second half", 0.06, table.mean("cg", 20, "late_imbalance")),
+    ]
+
+
+def changing_capacity(table: Table) -> list[Claim]:
+    """Figure 13."""
+    return [
+        at_most("cg: imbalance in the second half", 0.1, _whole(table, "cg", "late_imbalance")),
+        at_least(
+            "queues at the end: round_robin over cg",
+            10.0,
+            _whole(table, "round_robin", "queue_at_end")
+            / max(1.0, _whole(table, "cg", "queue_at_end")),
+        ),
+    ]
+
+
+def _whole(table: Table, series: str, metric: str) -> float:
+    return table.mean(series, "whole", metric)
+
+
+def _diverges(table: Table, series: str) -> Claim:
+    queues = [v for x, v in table.means(series, "queue_spread").items() if x != "whole"]
+    growth = queues[-1] / max(1.0, queues[len(queues) // 2])
+    return at_least(f"{series}: its queue grows all the time (end over middle)", 1.5, growth)
