@@ -15,6 +15,7 @@ from penstock.control.reports import ExecutionReport, Report, RouterReport, unpa
 from penstock.control.stats import OperatorStats, Tally, imbalance
 from penstock.errors import PenstockError
 from penstock.policies import codec
+from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64
 
@@ -22,6 +23,13 @@ from penstock.policies.kernels import Float64
 _PINNED = 8
 # Batches whose tasks are remembered: a report that comes twice counts once.
 _REMEMBERED = 64
+# A batch tells how busy instances are if they have executed so many records on average, and an
+# instance's speed is that of its executor if it has been there for so many batches.
+_TELLING = 50
+_STAYED = 3
+# What counts as full use of an instance, as batches have no load of their own: they end with the
+# busiest one, so it should be as busy as the mean.
+_EVEN = 0.8
 _SAVED = "penstock-operator"
 
 T = TypeVar("T")
@@ -78,6 +86,7 @@ class Controller:
         self._seen: OrderedDict[str, set[tuple[str, int]]] = OrderedDict()
         self._tally = Tally(grouping.instances)
         self._busy: OrderedDict[str, Float64] = OrderedDict()
+        self._where: list[tuple[str, int]] = [("", 0)] * grouping.instances
         self.unsaved = False
 
     def snapshot(self, batch: str) -> Snapshot:
@@ -146,6 +155,10 @@ class Controller:
         busy = self._busy.setdefault(report.place.batch, np.full(self._grouping.instances, np.nan))
         busy[instance] = report.busy_ms
         _trim(self._busy, _PINNED)
+        executor, stayed = self._where[instance]
+        self._where[instance] = report.executor, stayed + 1 if executor == report.executor else 1
+        if not np.isnan(busy).any():
+            self._tell_utilization(busy)
         self._write_observation(
             report,
             instance=instance,
@@ -154,6 +167,24 @@ class Controller:
             expected_ms=round(expected_ms, 3),
             executor=report.executor,
         )
+
+    def _tell_utilization(self, busy_ms: Float64) -> None:
+        """Tell the grouping how busy instances were in a batch, where that says how fast they are.
+
+        Spark gives a task to any executor: what an instance does on another one every time says
+        nothing about itself.
+        """
+        mean_ms = float(busy_ms.mean())
+        batches = max(1, self._tally.batches)
+        enough = self._tally.records.sum() >= _TELLING * busy_ms.size * batches
+        if not self._grouping.learns or not enough or mean_ms <= 0:
+            return
+        for instance, ms in enumerate(busy_ms):
+            if self._where[instance][1] >= _STAYED:
+                utilization = _EVEN * float(ms) / mean_ms
+                self._grouping.observe(Feedback(instance, utilization=utilization))
+        self._version += 1
+        self.unsaved = True
 
     def _write_observation(self, report: Report, **fields: object) -> None:
         where = {"operator": self.name, "query": self.query, "batch": report.place.batch}

@@ -6,7 +6,8 @@ from penstock.spark.environment import refuse_old_spark
 
 refuse_old_spark(_spark_version)
 
+from penstock.spark.aggregate import Aggregation, aggregate  # noqa: E402 - fails on an old Spark
 from penstock.spark.balance import Operator, balance  # noqa: E402 - fails on an old Spark
 from penstock.spark.session import session  # noqa: E402
 
-__all__ = ["Operator", "balance", "session"]
+__all__ = ["Aggregation", "Operator", "aggregate", "balance", "session"]

@@ -12,12 +12,11 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from penstock.control.reports import ExecutionReport, pack_costs
 from penstock.errors import PenstockError
-from penstock.policies.feedback import Feedback, Tracker
-from penstock.policies.kernels import Float64, Int64
+from penstock.policies.kernels import Int64
 from penstock.spark.internals import arrow_of_rows, arrow_schema, rows_of_arrow
-from penstock.spark.tasks import OperatorSpec, Reports, executor, place, send
+from penstock.spark.meter import Meter
+from penstock.spark.tasks import OperatorSpec, Reports
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -27,10 +26,6 @@ INSTANCE = "_penstock_instance"
 
 Form = Literal["dict", "row", "arrow"]
 Batches = Iterator[pa.RecordBatch]
-
-# Records of a batch function whose cost is learnt, of each Arrow batch: an even sample of them
-# tells as much as all, as all of them get the same share.
-_SAMPLE = 1_000
 
 
 @dataclass(frozen=True)
@@ -58,41 +53,22 @@ def operator(
     """Return the function that executes the records of one task."""
 
     def execute(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        here = place(spec)
-        grouping = spec.grouping()
-        tracker = grouping.tracker(here.partition)
-        messages: list[Feedback] = []
+        meter = Meter(spec, reports)
         run = _run_batches if work.form == "arrow" else _run_records
-        records = emitted = 0
-        busy_ms = 0.0
         for batch in batches:
             keys = batch.column(KEY).to_numpy(zero_copy_only=False)
             given = batch.drop_columns([KEY, INSTANCE]).rename_columns(work.given.names)
-            for returned, executed, cost_ms in run(spec, work, tracker, messages, keys, given):
-                records += executed
-                busy_ms += cost_ms
-                if returned is not None:
-                    emitted += returned.num_rows
-                    yield returned
-        if tracker is not None and records:
-            messages += tracker.finish()
-        costs = pack_costs(messages)
-        send(reports, ExecutionReport(here, records, emitted, busy_ms, executor(), costs))
+            for returned in run(spec.name, work, meter, keys, given):
+                meter.emitted += returned.num_rows
+                yield returned
+        meter.report()
 
     return execute
 
 
-Returned = Iterator[tuple[pa.RecordBatch | None, int, float]]
-
-
 def _run_records(
-    spec: OperatorSpec,
-    work: Work,
-    tracker: Tracker | None,
-    messages: list[Feedback],
-    keys: Int64,
-    given: pa.RecordBatch,
-) -> Returned:
+    name: str, work: Work, meter: Meter, keys: Int64, given: pa.RecordBatch
+) -> list[pa.RecordBatch]:
     """Call the function record by record, each with a cost of its own."""
     rows = rows_of_arrow(given, work.given)
     costs_ms = np.empty(len(rows))
@@ -102,10 +78,10 @@ def _run_records(
         try:
             returned += records_of(work.function(row.asDict() if work.form == "dict" else row))
         except Exception as error:
-            raise RuntimeError(_failure(spec, work, row, error)) from error
+            raise RuntimeError(failure(name, work.keys, row, error)) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
-    messages += _learn(tracker, keys, costs_ms)
-    yield _as_batch(spec.name, work, returned), len(rows), float(costs_ms.sum())
+    meter.one_by_one(keys, costs_ms)
+    return as_batches(name, work.returned, returned)
 
 
 def records_of(result: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever it returned
@@ -131,15 +107,16 @@ def try_example(name: str, work: Work, example: dict[str, Any]) -> None:
     row = Row(**example)
     try:
         returned = records_of(work.function(example if work.form == "dict" else row))
-        _as_batch(name, work, returned)
+        as_batches(name, work.returned, returned)
     except Exception as error:
         raise PenstockError(f"example: {error}") from error
 
 
-def _failure(spec: OperatorSpec, work: Work, row: Row, error: Exception) -> str:
-    key = {name: _shown(row.asDict(), name) for name in work.keys}
+def failure(operator: str, keys: tuple[str, ...], row: Row, error: Exception) -> str:
+    """Return a message that names operator, key and cause."""
+    key = {name: _shown(row.asDict(), name) for name in keys}
     cause = f"{type(error).__name__}: {error}"
-    return f"penstock: operator {spec.name!r} failed on the record with key {key}: {cause}"
+    return f"penstock: operator {operator!r} failed on the record with key {key}: {cause}"
 
 
 def _shown(fields: dict[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever the key is
@@ -151,35 +128,32 @@ def _shown(fields: dict[str, Any], name: str) -> Any:  # noqa: ANN401 - whatever
     return "(an expression)"
 
 
-def _as_batch(name: str, work: Work, returned: list[Any]) -> pa.RecordBatch | None:
+def as_batches(name: str, schema: StructType, returned: list[Any]) -> list[pa.RecordBatch]:
+    """Return records as Arrow, if they fit the schema."""
     if not returned:
-        return None
-    names = set(work.returned.names)
+        return []
+    names = set(schema.names)
     for row in returned:
         if not row.keys() <= names:
             wrong = ", ".join(sorted(map(str, row.keys() - names)))
             raise RuntimeError(
                 f"penstock: operator {name!r} returned a record with {wrong}, "
-                f"which is not in its schema ({work.returned.simpleString()})"
+                f"which is not in its schema ({schema.simpleString()})"
             )
     try:
-        table = arrow_of_rows(returned, work.returned)
+        table = arrow_of_rows(returned, schema)
     except Exception as error:
         raise RuntimeError(
             f"penstock: operator {name!r} returned records that do not fit its schema "
-            f"({work.returned.simpleString()}): {type(error).__name__}: {error}"
+            f"({schema.simpleString()}): {type(error).__name__}: {error}"
         ) from error
-    return table.combine_chunks().to_batches()[0]
+    batches: list[pa.RecordBatch] = table.combine_chunks().to_batches()
+    return batches
 
 
 def _run_batches(
-    spec: OperatorSpec,
-    work: Work,
-    tracker: Tracker | None,
-    messages: list[Feedback],
-    keys: Int64,
-    given: pa.RecordBatch,
-) -> Returned:
+    name: str, work: Work, meter: Meter, keys: Int64, given: pa.RecordBatch
+) -> list[pa.RecordBatch]:
     """Call the function with the whole batch; its cost is shared equally by its records."""
     start = time.perf_counter()
     try:
@@ -187,16 +161,10 @@ def _run_batches(
     except Exception as error:
         cause = f"{type(error).__name__}: {error}"
         raise RuntimeError(
-            f"penstock: operator {spec.name!r} failed on a batch of {given.num_rows} records: "
-            f"{cause}"
+            f"penstock: operator {name!r} failed on a batch of {given.num_rows} records: {cause}"
         ) from error
-    cost_ms = 1000 * (time.perf_counter() - start)
-    sample = keys[:: max(1, -(-keys.size // _SAMPLE))]
-    messages += _learn(tracker, sample, np.full(sample.size, cost_ms / max(1, given.num_rows)))
-    for i, batch in enumerate(returned):
-        yield batch, given.num_rows if i == 0 else 0, cost_ms if i == 0 else 0.0
-    if not returned:
-        yield None, given.num_rows, cost_ms
+    meter.together(keys, 1000 * (time.perf_counter() - start))
+    return returned
 
 
 def batches_of(result: Any, schema: StructType) -> list[pa.RecordBatch]:  # noqa: ANN401
@@ -222,9 +190,3 @@ def _fitting(one: Any, wanted: pa.Schema) -> pa.RecordBatch:  # noqa: ANN401 - w
 def _kind(kind: pa.DataType) -> str:
     """Return a type without what Spark does not look at: time zones, and what is nullable."""
     return re.sub(r", tz=[^\]]*| not null", "", str(kind))
-
-
-def _learn(tracker: Tracker | None, keys: Int64, costs_ms: Float64) -> list[Feedback]:
-    if tracker is None:
-        return []
-    return tracker.execute(keys, costs_ms, float(costs_ms.sum()))

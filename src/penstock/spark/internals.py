@@ -30,6 +30,11 @@ def supported_session(frame: DataFrame) -> SparkSession:
     return frame.sparkSession
 
 
+def has_watermark(frame: DataFrame) -> bool:
+    """Whether a DataFrame has a watermark."""
+    return "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()
+
+
 def protect_from_partial_retries(spark: SparkSession) -> None:
     """Let Spark run consumers again if a map task that is run again routes otherwise.
 

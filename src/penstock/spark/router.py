@@ -50,7 +50,7 @@ def _grouping(spec: OperatorSpec, here: Place) -> tuple[Grouping, float, str]:
     request = {"operator": spec.identity, "query": here.query, "batch": here.batch}
     known = spec.identity, here.query
     grouping = spec.grouping()
-    if grouping.measurements() is None:
+    if not grouping.learns:
         return grouping, 0.0, ""
     try:
         snapshot = client.fetch(request, _snapshots.get(known))

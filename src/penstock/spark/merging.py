@@ -1,0 +1,237 @@
+"""The tasks of a keyed aggregation: partial states, their merge, and what comes out.
+
+Partial states travel as bytes, with the key beside them as Arrow has it, so that neither passes
+through pandas, where Spark's stateful operator would change types.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.state import GroupState
+from pyspark.sql.types import StructType
+
+from penstock.aggregators import Aggregator, dumps, loads
+from penstock.spark.execution import INSTANCE, KEY, Batches, as_batches, failure
+from penstock.spark.internals import arrow_schema, rows_of_arrow
+from penstock.spark.meter import Meter
+from penstock.spark.tasks import OperatorSpec, Reports
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator
+
+WHO, STATE = "_penstock_who", "_penstock_state"
+PAYLOAD = f"{WHO} binary, {STATE} binary"
+
+# Rows of one Arrow batch of partial states.
+_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """The user's part of an aggregation.
+
+    Attributes:
+        name: of the operator.
+        aggregator: what is kept for each key.
+        given: schema of the records.
+        key: schema of the key's columns, which follow the record's.
+        returned: schema of what `finish` returns.
+    """
+
+    name: str
+    aggregator: Aggregator[Any]
+    given: StructType
+    key: StructType
+    returned: StructType
+
+
+def partial(
+    spec: OperatorSpec, work: Keyed, reports: "Accumulator[Reports]"
+) -> Callable[[Batches], Batches]:
+    """Return the function that makes partial states of the records of one task."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        meter = Meter(spec, reports)
+        states: dict[Hashable, Any] = {}
+        found = [pa.RecordBatch.from_pylist([], arrow_schema(work.key))]
+        found.extend(_update(work, meter, batch, states) for batch in batches)
+        keys = pa.Table.from_batches(found).combine_chunks()
+        for start in range(0, len(states), _ROWS):
+            part = keys.slice(start, _ROWS).combine_chunks().to_batches()[0]
+            some = list(states.values())[start : start + _ROWS]
+            meter.emitted += len(some)
+            yield _as_partials(work, part, some)
+        meter.report()
+
+    return run
+
+
+def _update(
+    work: Keyed, meter: Meter, batch: pa.RecordBatch, states: dict[Hashable, Any]
+) -> pa.RecordBatch:
+    """Update the states of a batch's keys; return the keys that had none."""
+    hashed = batch.column(KEY).to_numpy(zero_copy_only=False)
+    columns = batch.drop_columns([KEY, INSTANCE])
+    width = len(work.given)
+    given = columns.select(range(width)).rename_columns(work.given.names)
+    own = columns.select(range(width, columns.num_columns)).rename_columns(work.key.names)
+    own = own.cast(arrow_schema(work.key))
+    costs_ms = np.empty(batch.num_rows)
+    new: list[int] = []
+    rows = zip(rows_of_arrow(given, work.given), rows_of_arrow(own, work.key), strict=True)
+    for i, (row, key) in enumerate(rows):
+        frozen = freeze(key)
+        if frozen not in states:
+            states[frozen] = work.aggregator.zero()
+            new.append(i)
+        record = row.asDict()
+        start = time.perf_counter()
+        try:
+            states[frozen] = work.aggregator.update(states[frozen], record)
+        except Exception as error:
+            raise RuntimeError(failure(work.name, tuple(work.key.names), key, error)) from error
+        costs_ms[i] = 1000 * (time.perf_counter() - start)
+    meter.one_by_one(hashed, costs_ms)
+    return own.take(pa.array(new, type=pa.int64()))
+
+
+def freeze(value: Any) -> Hashable:  # noqa: ANN401 - whatever a key is
+    """Return something equal for equal keys that can be looked up."""
+    if isinstance(value, list | tuple):  # a Row is a tuple
+        return tuple(freeze(one) for one in value)
+    if isinstance(value, dict):
+        return frozenset((freeze(k), freeze(v)) for k, v in value.items())
+    if isinstance(value, bytearray):
+        return bytes(value)
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+def _as_partials(work: Keyed, keys: pa.RecordBatch, states: list[Any]) -> pa.RecordBatch:
+    data = []
+    for i, state in enumerate(states):
+        try:
+            data.append(dumps(work.aggregator, state))
+        except Exception as error:
+            row = rows_of_arrow(keys.slice(i, 1), work.key)[0]
+            raise RuntimeError(failure(work.name, tuple(work.key.names), row, error)) from error
+    who = [keys.slice(i, 1).serialize().to_pybytes() for i in range(keys.num_rows)]
+    numbered = [str(i) for i in range(keys.num_columns)]
+    columns = [*keys.columns, pa.array(who, pa.binary()), pa.array(data, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=[*numbered, WHO, STATE])
+
+
+def merged(work: Keyed, frames: Iterable[pd.DataFrame], whole: Any) -> tuple[bytes, Any]:  # noqa: ANN401
+    """Merge the partial states of one key into a state; return the key as bytes, too."""
+    who = b""
+    for frame in frames:
+        for key, data in zip(frame[WHO], frame[STATE], strict=True):
+            who = bytes(key)
+            try:
+                whole = work.aggregator.merge(whole, loads(work.aggregator, bytes(data)))
+            except Exception as error:
+                raise RuntimeError(_merge_failure(work, who, "merge", error)) from error
+    return who, whole
+
+
+def merge_all(work: Keyed) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return the function that merges the partial states of one key of a batch job."""
+
+    def run(frame: pd.DataFrame) -> pd.DataFrame:
+        who, whole = merged(work, [frame], work.aggregator.zero())
+        return pd.DataFrame({WHO: [who], STATE: [dumps(work.aggregator, whole)]})
+
+    return run
+
+
+Merge = Callable[[Any, Iterator[pd.DataFrame], GroupState], Iterator[pd.DataFrame]]
+
+
+def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Merge:
+    """Return the function that merges partial states of one key into what Spark keeps of it.
+
+    Args:
+        work: the aggregation.
+        ttl_ms: after so long without a record a key is forgotten.
+        window: which of the key's columns is a window, whose end is when it is forgotten.
+    """
+
+    def run(
+        key: Any,  # noqa: ANN401 - whatever it is
+        frames: Iterator[pd.DataFrame],
+        state: GroupState,
+    ) -> Iterator[pd.DataFrame]:
+        if state.hasTimedOut:
+            state.remove()
+            return
+        before = bytes(state.get[0]) if state.exists else None
+        whole = work.aggregator.zero() if before is None else loads(work.aggregator, before)
+        who, whole = merged(work, frames, whole)
+        data = dumps(work.aggregator, whole)
+        state.update((data,))
+        if ttl_ms is not None:
+            state.setTimeoutDuration(ttl_ms)
+        if window is not None:
+            state.setTimeoutTimestamp(_end_ms(work, who, window))
+        yield pd.DataFrame({WHO: [who], STATE: [data]})
+
+    return run
+
+
+def _end_ms(work: Keyed, who: bytes, window: int) -> int:
+    column = _key_of(work, who).column(window)
+    return int(column.field("end").cast(pa.int64())[0].as_py()) // 1000
+
+
+def _key_of(work: Keyed, who: bytes) -> pa.RecordBatch:
+    return pa.ipc.read_record_batch(pa.py_buffer(who), arrow_schema(work.key))
+
+
+def finish(work: Keyed) -> Callable[[Batches], Batches]:
+    """Return the function that makes records of merged states."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys: list[pa.RecordBatch] = []
+            values: list[dict[str, Any]] = []
+            for who, data in zip(batch.column(0), batch.column(1), strict=True):
+                value = _finished(work, who.as_py(), data.as_py())
+                if value is not None:
+                    keys.append(_key_of(work, who.as_py()))
+                    values.append(value)
+            if not keys:
+                continue
+            key = pa.Table.from_batches(keys).combine_chunks().to_batches()[0]
+            (out,) = as_batches(work.name, work.returned, values)
+            names = [*work.key.names, *work.returned.names]
+            yield pa.RecordBatch.from_arrays([*key.columns, *out.columns], names=names)
+
+    return run
+
+
+def _finished(work: Keyed, who: bytes, data: bytes) -> dict[str, Any] | None:
+    try:
+        value = work.aggregator.finish(loads(work.aggregator, data))
+    except Exception as error:
+        raise RuntimeError(_merge_failure(work, who, "finish", error)) from error
+    if isinstance(value, Row):
+        return value.asDict()
+    if value is None or isinstance(value, dict):
+        return value
+    if len(work.returned) == 1:
+        return {work.returned.names[0]: value}
+    raise RuntimeError(
+        f"penstock: finish of {work.name!r} must return a dict with "
+        f"{', '.join(work.returned.names)}; got {value!r:.80}"
+    )
+
+
+def _merge_failure(work: Keyed, who: bytes, what: str, error: Exception) -> str:
+    key = rows_of_arrow(_key_of(work, who), work.key)[0].asDict()
+    cause = f"{type(error).__name__}: {error}"
+    return f"penstock: {what} of {work.name!r} failed for the key {key}: {cause}"
