@@ -93,7 +93,9 @@ def small_batches(spark: SparkSession, batches: int, grouping: str) -> dict[str,
         stats = operator.stats()
         tasks = spark.sparkContext.defaultParallelism * (stats.batches - early.batches)
         durations = [p.durationMs["addBatch"] for p in query.recentProgress]
+        spark.sparkContext.setLogLevel("OFF")  # it is stopped in the middle of a batch
         query.stop()
+        spark.sparkContext.setLogLevel("ERROR")
         operator.close()
     return {
         "batches": stats.batches,

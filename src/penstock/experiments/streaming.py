@@ -31,11 +31,13 @@ class Load:
         keys: of the records of each micro-batch.
         costs_ms: of the records of each micro-batch; Penstock does not see them.
         slowdowns: pairs of a batch's number and the instances' slowdowns from there on.
+        slow_executors: slowdowns of executors, by their working folder (standalone clusters).
     """
 
     keys: tuple[Int64, ...]
     costs_ms: tuple[Float64, ...]
     slowdowns: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    slow_executors: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, keys: Int64, costs_ms: Float64, batches: int) -> Self:
@@ -117,11 +119,11 @@ class ByPenstock:
 
 def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
     """Return the operator: it sleeps as long as the record costs on this instance."""
-    slowdowns = load.slowdowns
+    slowdowns, slow = load.slowdowns, dict(load.slow_executors)
 
     def work(record: dict[str, Any]) -> dict[str, float]:
         instance = partition_id()
-        factor = 1.0
+        factor = slow.get(Path.cwd().name, 1.0) if slow else 1.0
         for batch, factors in slowdowns:
             if record["batch"] >= batch:
                 factor = factors[instance % len(factors)]

@@ -17,12 +17,29 @@ COLOURS = {
     "posg": "#1565c0",
     "posg_frugal": "#5fa8e8",
     "full_knowledge": "#2e7d32",
+    "key_hash": "#c62828",
+    "pkg": "#d1822c",
+    "potc": "#8e24aa",
+    "porc": "#5fa8e8",
+    "bounded_hash": "#00838f",
+    "cg": "#1565c0",
 }
 LABELS = {
     "completion_ms": "mean completion time (ms)",
     "speedup": "speed-up over round robin",
     "steady_speedup": "speed-up over round robin, steady state",
+    "queue_spread": "queue: longest - shortest (records)",
+    "latency_spread_ms": "latency: largest - smallest (ms)",
+    "imbalance": "imbalance (max - mean) / mean",
+    "memory": "memory: places per key",
+    "late_imbalance": "imbalance, second half",
+    "late_completion_ms": "mean completion time, second half (ms)",
+    "queue_at_end": "longest queue at the end",
+    "moves": "virtual workers moved",
+    "throughput_per_s": "records per second",
+    "batch_ms": "batch duration (ms)",
 }
+_ABREAST = 4
 _SPARE = ("#8e24aa", "#c2185b", "#00838f", "#5d4037")
 
 Document = dict[str, Any]
@@ -30,10 +47,11 @@ Document = dict[str, Any]
 
 def draw(document: Document, title: str, x_label: str, metrics: Sequence[str]) -> bytes:
     """Draw one panel a metric and one line a series, two standard errors shaded; as PNG."""
-    figure, panels = plt.subplots(
-        1, len(metrics), figsize=(5.6 * len(metrics), 4.4), squeeze=False, layout="constrained"
-    )
-    for panel, metric in zip(panels[0], metrics, strict=True):
+    rows = 1 if len(metrics) <= _ABREAST else 2
+    columns = -(-len(metrics) // rows)
+    size = 5.6 * columns, 4.4 * rows
+    figure, panels = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for panel, metric in zip(panels.flat, metrics, strict=False):
         _panel(panel, document, metric)
         panel.set_xlabel(x_label)
     handles, names = panels[0][0].get_legend_handles_labels()
@@ -58,7 +76,7 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         own = [row for row in rows if row["series"] == series]
         at = [place[row["x"]] for row in own]
         colour = COLOURS.get(series) or next(spare)
-        wide = 2.4 if series == "posg" else 1.5
+        wide = 2.4 if series in ("posg", "cg") else 1.5
         means = [row["mean"] for row in own]
         mark = "o" if len(own) < 40 else ""
         panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)
@@ -79,6 +97,14 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         panel.set_yscale("log")
     else:
         panel.set_ylim(0, 1.25 * largest)
-    panel.set_ylabel(LABELS.get(metric, metric))
+    panel.set_ylabel(_label(metric))
     panel.grid(alpha=0.25)
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _label(metric: str) -> str:
+    """Return what a metric is called; a number at its end says how many bins or workers."""
+    name, _, number = metric.rpartition("_")
+    if number.isdecimal():
+        return f"{LABELS.get(name, name)}: {int(number):,}"
+    return LABELS.get(metric, metric.replace("_", " "))

@@ -173,9 +173,8 @@ class Aggregation(RoutedOperator):
             timeout = GroupStateTimeout.ProcessingTimeTimeout
         if self.window is not None:
             timeout, window = GroupStateTimeout.EventTimeTimeout, len(columns) - 1
-            # The watermark is the user's: Spark takes the least of all, and this one is ahead.
-            end = sf.col(f"`{window}`.end")
-            partials = partials.withColumn(_END, end).withWatermark(_END, "0 seconds")
+            end = internals.as_event_time(sf.col(f"`{window}`.end"), _END)
+            partials = partials.select("*", end)
         return partials.groupBy(*columns).applyInPandasWithState(
             merge_into_state(work, self.ttl_ms, window),
             PAYLOAD,

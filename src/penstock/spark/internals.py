@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -33,6 +33,14 @@ def supported_session(frame: DataFrame) -> SparkSession:
 def has_watermark(frame: DataFrame) -> bool:
     """Whether a DataFrame has a watermark."""
     return "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()
+
+
+def as_event_time(column: Column, name: str) -> Column:
+    """Mark a column as the one that the query's watermark is about.
+
+    Python stages lose the mark, and Spark does not let a watermark be defined twice.
+    """
+    return column.alias(name, metadata={"spark.watermarkDelayMs": 0})
 
 
 def protect_from_partial_retries(spark: SparkSession) -> None:

@@ -173,11 +173,16 @@ def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Mer
         whole = work.aggregator.zero() if before is None else loads(work.aggregator, before)
         who, whole = merged(work, frames, whole)
         data = dumps(work.aggregator, whole)
-        state.update((data,))
-        if ttl_ms is not None:
-            state.setTimeoutDuration(ttl_ms)
-        if window is not None:
-            state.setTimeoutTimestamp(_end_ms(work, who, window))
+        end_ms = None if window is None else _end_ms(work, who, window)
+        if end_ms is not None and end_ms <= state.getCurrentWatermarkMs():
+            # The last records of a window that is over: they count, as with Spark's own windows.
+            state.remove()
+        else:
+            state.update((data,))
+            if ttl_ms is not None:
+                state.setTimeoutDuration(ttl_ms)
+            if end_ms is not None:
+                state.setTimeoutTimestamp(end_ms)
         yield pd.DataFrame({WHO: [who], STATE: [data]})
 
     return run
