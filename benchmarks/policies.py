@@ -11,18 +11,25 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from penstock.policies.grouping import (
+    BoundedHash,
+    Consistent,
     FullKnowledge,
     Grouping,
     KeyHash,
+    PartialKey,
     Proactive,
     ProactiveAsPublished,
+    RandomChoices,
     RoundRobin,
+    TwoChoices,
 )
 from penstock.sim import Stream, Synthetic, simulate
+from penstock.sim.workloads import zipf_keys
 
 RUNS = 7
 INSTANCES = 8
@@ -81,14 +88,41 @@ def measure(stream: Stream) -> list[Measured]:
     return results
 
 
+def by_choices(records: int) -> list[Measured]:
+    """Groupings for skewed keys: 100,000 keys, lifetime loads."""
+    cases: list[tuple[str, Callable[[], Grouping], float, float | None]] = [
+        ("pkg, 10 bins, Zipf-0.8", lambda: PartialKey(10, half_life=None), 0.8, 100.0),
+        ("potc, 10 bins, Zipf-0.8", lambda: TwoChoices(10, half_life=None), 0.8, None),
+        ("porc, 10 bins, Zipf-0.8", lambda: RandomChoices(10, half_life=None), 0.8, None),
+        ("porc, 1,000 bins, Zipf-0.8", lambda: RandomChoices(1_000, half_life=None), 0.8, 40.0),
+        ("porc, 1,000 bins, Zipf-1.4", lambda: RandomChoices(1_000, half_life=None), 1.4, 4.0),
+        (
+            "bounded_hash, 1,000 bins, Zipf-1.4",
+            lambda: BoundedHash(1_000, half_life=None),
+            1.4,
+            None,
+        ),
+        ("cg, 10 x 20, Zipf-1.4", lambda: Consistent(10, half_life=None), 1.4, None),
+    ]
+    results = []
+    for name, make, exponent, goal in cases:
+        keys = zipf_keys(np.random.default_rng(0), records, 100_000, exponent)
+        base = best_s(lambda k=keys: RoundRobin(10).route(k))
+        seconds = best_s(lambda m=make, k=keys: m().route(k))
+        results.append(Measured("route", name, records / seconds / 1e6, base / seconds, goal))
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--json", type=Path, default=Path("penstock-out/policies.json"))
     args = parser.parse_args()
     stream = Synthetic(records=args.records).stream(0).provisioned(INSTANCES, 1.02)
-    results = measure(stream)
-    table = Table(title=f"{args.records:,} records, Zipf-1, {INSTANCES} instances, one core")
+    results = measure(stream) + by_choices(args.records)
+    table = Table(
+        title=f"{args.records:,} records, one core; Zipf-1 and {INSTANCES} instances unless told"
+    )
     table.add_column("what")
     table.add_column("grouping")
     for column in ("M records/s", "to round robin", "goal"):
@@ -100,8 +134,8 @@ def main() -> None:
         numbers = f"{row.million_per_s:.1f}", f"{row.ratio_to_round_robin:.4f}", goal
         table.add_row(row.what, row.grouping, *numbers, reached)
     Console().print(table)
-    if args.json:
-        args.json.write_text(json.dumps([asdict(row) for row in results], indent=1) + "\n")
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps([asdict(row) for row in results], indent=1) + "\n")
 
 
 if __name__ == "__main__":

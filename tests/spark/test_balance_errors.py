@@ -53,6 +53,13 @@ def broken():
     return broken
 
 
+def renamed():
+    def renamed(batch):
+        return batch.rename_columns(["name", "number"])
+
+    return renamed
+
+
 EXAMPLE = {"entity": "e1", "n": 0}
 
 
@@ -74,7 +81,11 @@ EXAMPLE = {"entity": "e1", "n": 0}
         (same(), {"schema": None}, "schema"),
         (same(), {"form": "rows"}, "unknown form 'rows'; did you mean 'row'"),
         (same(), {"name": "my operator/1"}, "name must be of letters.*my operator/1"),
-        (same(), {"form": "arrow", "example": EXAMPLE}, "example is for functions of single"),
+        (
+            renamed(),
+            {"form": "arrow", "example": EXAMPLE},
+            "example: the batch must have the schema",
+        ),
         (holding_a_lock(), {}, "'guarded' cannot be sent to executors.*lock.*inside the function"),
         (unfit(), {"example": EXAMPLE}, "example: .*'unfit'.*do not fit its schema"),
         (surplus(), {"example": EXAMPLE}, "example: .*'surplus'.*colour.*not in its schema"),

@@ -39,7 +39,7 @@ LABELS = {
     "throughput_per_s": "records per second",
     "batch_ms": "batch duration (ms)",
 }
-_ABREAST = 4
+_ABREAST = 3
 _SPARE = ("#8e24aa", "#c2185b", "#00838f", "#5d4037")
 
 Document = dict[str, Any]
@@ -54,8 +54,14 @@ def draw(document: Document, title: str, x_label: str, metrics: Sequence[str]) -
     for panel, metric in zip(panels.flat, metrics, strict=False):
         _panel(panel, document, metric)
         panel.set_xlabel(x_label)
-    handles, names = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+    lines = {
+        name: line
+        for panel in panels.flat
+        for line, name in zip(*panel.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=len(lines), frameon=False
+    )
     params = document["params"]
     shown = f"mean of {params['streams']} streams, two standard errors shaded"
     figure.suptitle(f"{title}\n{shown}", size=11)

@@ -102,12 +102,13 @@ def _record(one: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever it returned
 
 def try_example(name: str, work: Work, example: dict[str, Any]) -> None:
     """Call the function with a record and refuse a result that does not fit the schema."""
-    if work.form == "arrow":
-        raise PenstockError("example is for functions of single records; got form 'arrow'")
-    row = Row(**example)
     try:
-        returned = records_of(work.function(example if work.form == "dict" else row))
-        as_batches(name, work.returned, returned)
+        if work.form == "arrow":
+            (batch,) = arrow_of_rows([example], work.given).combine_chunks().to_batches()
+            batches_of(work.function(batch), work.returned)
+        else:
+            given = example if work.form == "dict" else Row(**example)
+            as_batches(name, work.returned, records_of(work.function(given)))
     except Exception as error:
         raise PenstockError(f"example: {error}") from error
 

@@ -160,7 +160,7 @@ def refuse_unpicklable(what: str, given: object) -> None:
     except Exception as error:
         raise PenstockError(
             f"{what} cannot be sent to executors ({type(error).__name__}: {error}). Open "
-            "connections, files and locks inside of it, once for each Python worker"
+            "connections, files and locks inside the function or method, once for each worker"
         ) from None
 
 

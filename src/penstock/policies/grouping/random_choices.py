@@ -6,8 +6,8 @@ import numpy.typing as npt
 from penstock.policies.codec import Arrays
 from penstock.policies.grouping.greedy import least_loaded
 from penstock.policies.grouping.loads import TOTAL, LoadCounting
-from penstock.policies.grouping.slots import owners, salt_of, shift_of, start_and_step
-from penstock.policies.kernels import Int32, Int64, kernel
+from penstock.policies.grouping.slots import first_choices, owners, salt_of, shift_of
+from penstock.policies.kernels import Int32, Int64, UInt32, kernel
 from penstock.policies.validation import int64_keys, positive, whole
 
 # What a hit is worth to the key that a bin's last places are reserved for; a miss takes 1 off.
@@ -76,7 +76,10 @@ class RandomChoices(LoadCounting):
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Probe the choices of every key."""
-        choices = self._salt, owners(self.instances), self.probes
+        starts, steps = np.empty(keys.size, dtype=np.uint32), np.empty(keys.size, dtype=np.uint32)
+        owner = owners(self.instances)
+        first_choices(keys, self._salt, owner, starts, steps, out)
+        choices = starts, steps, owner, self.probes
         bins = self._loads, self._reserved, self._votes, self._counted, self._overflow
         _choose(keys, arriving, self.epsilon, *choices, *bins, out)
 
@@ -106,7 +109,8 @@ def _choose(
     keys: Int64,
     arriving: int,
     epsilon: float,
-    salt: np.uint64,
+    starts: UInt32,
+    steps: UInt32,
     owner: Int32,
     probes: int,
     loads: Int64,
@@ -116,18 +120,17 @@ def _choose(
     overflow: Int64,
     out: Int32,
 ) -> None:
+    """Find room for every record; `out` holds the first choices."""
     shift = shift_of(owner)
     room, open_to_all = (1 + epsilon) / loads.size, (1 + epsilon / 2) / loads.size
     total = counted[TOTAL]
     for i in range(keys.size):
         total += arriving
-        key = keys[i]
-        choice, step = start_and_step(key, salt)
-        chosen = owner[choice >> shift]
+        chosen = out[i]
         crowded = np.int64(open_to_all * total) + 1
         if loads[chosen] >= crowded:
             full = np.int64(np.ceil(room * total))
-            left = probes
+            key, choice, left = keys[i], starts[i], probes
             while loads[chosen] >= crowded:
                 if loads[chosen] < full:
                     # The last places are for the key that takes most of them.
@@ -144,8 +147,8 @@ def _choose(
                         overflow[0] = least_loaded(loads)
                     chosen = np.int32(overflow[0])
                     break
-                choice = np.uint32(choice + step)
+                choice = np.uint32(choice + steps[i])
                 chosen = owner[choice >> shift]
+            out[i] = chosen
         loads[chosen] += 1
-        out[i] = chosen
     counted[TOTAL] = total

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from penstock.policies.hashing import mix
-from penstock.policies.kernels import Int32, kernel
+from penstock.policies.kernels import Int32, Int64, UInt32, kernel
 
 _SLOTS = 1_024
 # So many slots a bin at least: first choices differ by 3% at most, and the table stays small.
@@ -55,6 +55,17 @@ def start_and_step(key: np.int64, salt: np.uint64) -> tuple[np.uint32, np.uint32
     """Return the first choice of a key, and what leads to the next one."""
     mixed = mix(key, salt)
     return np.uint32(mixed >> np.uint64(32)), np.uint32(mixed) | np.uint32(1)
+
+
+@kernel
+def first_choices(
+    keys: Int64, salt: np.uint64, owner: Int32, starts: UInt32, steps: UInt32, out: Int32
+) -> None:
+    """Make the first choice of every key: apart from what depends on loads, to go at full speed."""
+    shift = shift_of(owner)
+    for i in range(keys.size):
+        starts[i], steps[i] = start_and_step(keys[i], salt)
+        out[i] = owner[starts[i] >> shift]
 
 
 @kernel
