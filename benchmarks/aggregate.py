@@ -161,9 +161,9 @@ def write_stream(folder: Path, exponent: float, batches: int, records: int) -> f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=8_000, help="records of a batch")
-    parser.add_argument("--batches", type=int, default=4, help="batches; the first is left out")
-    parser.add_argument("--cost-ms", type=float, default=2.0, help="what an update takes")
+    parser.add_argument("--records", type=int, default=6_000, help="records of a batch")
+    parser.add_argument("--batches", type=int, default=3, help="batches; the first is left out")
+    parser.add_argument("--cost-ms", type=float, default=5.0, help="what an update takes")
     parser.add_argument("--json", type=Path, default=Path("penstock-out/aggregate.json"))
     args = parser.parse_args()
     spark = session(
@@ -195,7 +195,8 @@ def main() -> None:
         }
     table = Table(title=f"keyed aggregation, {args.cost_ms:g} ms an update (latency-bound)")
     for column in ("keys", "way", "batch ms", "records/s", "best other / this", "goal", "equal"):
-        table.add_column(column, justify="left" if column in ("keys", "way") else "right")
+        left = column in ("keys", "way")
+        table.add_column(column, justify="left" if left else "right", no_wrap=left)
     for name, one in report.items():
         best_ms = min(ms for way, ms in one["batch_ms"].items() if way != "penstock")
         for way, ms in one["batch_ms"].items():

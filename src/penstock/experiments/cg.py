@@ -151,6 +151,7 @@ class Cluster:
         slowdowns = [(i * step, 1 / np.array(c)) for i, c in enumerate(self.phases)]
         slot_ms = float(stream.arrivals_ms[-1]) / self.slots
         ways = {name: Grouping.named(name, instances=workers) for name in others}
+        ways["cg_as_published"] = Consistent.as_published(workers, self.virtual_workers)
         ways["cg"] = Consistent(workers, self.virtual_workers)
         ways |= {series: make(workers) for series, make in extra.items()}
         return {

@@ -9,7 +9,7 @@ from penstock.policies.feedback import Feedback
 from penstock.policies.grouping.base import Grouping
 from penstock.policies.grouping.random_choices import RandomChoices
 from penstock.policies.kernels import Int32, Int64
-from penstock.policies.validation import positive, whole
+from penstock.policies.validation import between, positive, whole
 
 _NEVER = 0
 
@@ -20,8 +20,12 @@ class Consistent(Grouping):
     All virtual workers get the same load, by PoRC; each belongs to an instance. An instance
     measures its utilization $U$ in every time slot and says *busy* if $U > \theta_b$, *idle* if
     $U < \theta_i$. Busy and idle instances wait in two queues, first come first served; a pair of
-    them moves one virtual worker. So instances end up with shares that fit their capacities, which
+    them moves virtual workers. So instances end up with shares that fit their capacities, which
     nobody needs to know, and nothing but the routing of later records changes.
+
+    An instance with $v$ virtual workers has $v (1 - \theta / U)$ too many, with $\theta$ in the
+    middle of both thresholds. A pair moves `stride` times what the busy one has too many and the
+    idle one too few, and at least one.
 
     A busy instance that finds no idle one gives to the instance that is not busy and was so least
     recently, as otherwise all others could sit between the thresholds for ever.
@@ -31,7 +35,7 @@ class Consistent(Grouping):
     $$\frac{\rho C}{n c_{min} (\theta_b - \theta_i)}$$
 
     virtual workers per instance, or a single move turns a busy worker into an idle one. Far more
-    of them converge slowly, as one moves at a time.
+    of them converge slowly if one moves at a time.
 
     Args:
         instances: number of parallel instances n, >= 1.
@@ -39,12 +43,13 @@ class Consistent(Grouping):
         epsilon: how far above the mean a virtual worker may be loaded, > 0.
         idle: utilization below which an instance is idle, > 0.
         busy: utilization above which an instance is busy, > idle.
+        stride: part of what is too much that moves at once, 0 to 1; 0 moves one at a time.
         probes: choices tried for a key (PoRC).
         half_life: records a virtual worker after which a load counts half; None for lifetime.
         seed: what the hash function is drawn with.
 
     Example:
-        >>> cg = Consistent(instances=2, virtual_workers=4)
+        >>> cg = Consistent(instances=2, virtual_workers=4, stride=0)
         >>> cg.observe(Feedback(instance=0, utilization=1.2))
         >>> cg.observe(Feedback(instance=1, utilization=0.4))
         >>> cg.shares, cg.moves
@@ -55,7 +60,9 @@ class Consistent(Grouping):
 
     Deviations:
         An instance keeps at least one virtual worker: without any it would get no records whose
-        acknowledgements could carry its signals. A virtual worker returns home if it can.
+        acknowledgements could carry its signals. A virtual worker returns home if it can. The paper
+        moves one virtual worker a signal (`Consistent.as_published`): with 100 of them a change of
+        capacities takes longer than most streams stay the same (`docs/cg.md`).
     """
 
     name = "cg"
@@ -67,6 +74,7 @@ class Consistent(Grouping):
         epsilon: float = 0.01,
         idle: float = 0.75,
         busy: float = 0.85,
+        stride: float = 0.5,
         probes: int = 64,
         half_life: int | None = 1_000,
         seed: int = 0,
@@ -78,6 +86,7 @@ class Consistent(Grouping):
         self.busy = positive("busy", busy)
         if self.busy <= self.idle:
             raise PenstockError(f"busy must be > idle = {self.idle:g}; got {self.busy:g}")
+        self.stride = between("stride", stride, 0, 1, closed="low high")
         self.probes = probes
         self.half_life = half_life
         self.seed = seed
@@ -87,6 +96,11 @@ class Consistent(Grouping):
         # Signals taken, and virtual workers moved.
         self._clocks = np.zeros(2, dtype=np.int64)
         self._forget_signals()
+
+    @classmethod
+    def as_published(cls, instances: int, virtual_workers: int = 20, seed: int = 0) -> "Consistent":
+        """Return the paper's scheme: one virtual worker a signal, lifetime counts."""
+        return cls(instances, virtual_workers, stride=0.0, half_life=None, seed=seed)
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Choose virtual workers, and look up whose they are."""
@@ -122,6 +136,7 @@ class Consistent(Grouping):
             return
         who = feedback.instance
         self._clocks[0] += 1
+        self._utilization[who] = feedback.utilization
         is_busy, is_idle = feedback.utilization > self.busy, feedback.utilization < self.idle
         _queue(self._busy_since, who, is_busy, self._clocks[0])
         _queue(self._idle_since, who, is_idle, self._clocks[0])
@@ -142,14 +157,23 @@ class Consistent(Grouping):
         return int(calm[np.argmin(self._overloaded_at[calm])]) if calm.size else None
 
     def _move(self, giver: int, taker: int) -> None:
-        """Move one virtual worker; each signal is good for one."""
+        """Move virtual workers between a pair; each signal is good for one pair."""
         self._busy_since[giver] = self._idle_since[taker] = _NEVER
         own = np.flatnonzero(self._owner == giver)
-        if own.size < 2:
-            return
-        at_home = _homes(self._owner.size, self.instances)[own] == taker
-        self._owner[own[at_home][-1] if at_home.any() else own[-1]] = taker
-        self._clocks[1] += 1
+        count = min(self._stride(giver, taker), own.size - 1)
+        # Those at home with the taker first, then the ones that came last.
+        strangers = _homes(self._owner.size, self.instances)[own] != taker
+        moved = own[np.lexsort((-own, strangers))][:count]
+        self._owner[moved] = taker
+        self._clocks[1] += moved.size
+
+    def _stride(self, giver: int, taker: int) -> int:
+        """How many virtual workers a pair moves at once."""
+        middle = (self.idle + self.busy) / 2
+        # Below this an instance had next to nothing to do, and its room is not known.
+        used = np.maximum(self._utilization[[giver, taker]], middle / 100)
+        surplus, lack = self.shares[[giver, taker]] * (1 - middle / used) * (1, -1)
+        return max(1, int(self.stride * min(surplus, lack)))
 
     def resize(self, instances: int) -> None:
         """Move as few virtual workers as it takes; keys stay with theirs."""
@@ -176,6 +200,7 @@ class Consistent(Grouping):
         self._busy_since = np.full(self.instances, _NEVER, dtype=np.int64)
         self._idle_since = np.full(self.instances, _NEVER, dtype=np.int64)
         self._overloaded_at = np.full(self.instances, _NEVER, dtype=np.int64)
+        self._utilization = np.zeros(self.instances)
 
     def _state(self) -> Arrays:
         bins = {f"bins_{name}": array for name, array in self._bins._state().items()}
@@ -184,6 +209,7 @@ class Consistent(Grouping):
             "busy_since": self._busy_since,
             "idle_since": self._idle_since,
             "overloaded_at": self._overloaded_at,
+            "utilization": self._utilization,
             "clocks": self._clocks,
         }
 
