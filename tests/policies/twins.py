@@ -165,3 +165,145 @@ def optimum(costs, k):
             for i in range(k)
         }
     return min(max(load) for load in loads)
+
+
+WORD, HALF = 2**64 - 1, 2**32 - 1
+
+
+def plain_mix(key, salt):
+    """The finaliser of SplitMix64 in Python's own integers."""
+    bits = (key & WORD) ^ salt
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & WORD
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & WORD
+    return bits ^ (bits >> 31)
+
+
+def plain_choices(key, salt, owner):
+    """The bins of a key, one after the other, for ever."""
+    mixed = plain_mix(key, salt)
+    at, step = mixed >> 32, (mixed & HALF) | 1
+    while True:
+        yield int(owner[at * len(owner) >> 32])
+        at = (at + step) & HALF
+
+
+class PlainLoads:
+    """What was sent to each bin, and when it counts half; `choose` is that of a grouping."""
+
+    def __init__(self, bins, half_life, salt):
+        self.bins, self.half_life, self.salt = bins, half_life, salt
+        self.loads = [0] * bins
+        self.sent = 0  # since loads were halved
+        self.total = 0
+
+    def route(self, keys, together=False):
+        """The bins of some records."""
+        out = []
+        for n, key in enumerate(keys):
+            if not together:
+                self.total += 1
+            elif n == 0 or self.sent == 0:
+                self.total += min(len(keys) - n, self.until_halved())
+            out.append(self.choose(int(key)))
+            self.loads[out[-1]] += 1
+            self.sent += 1
+            if self.until_halved() == 0:
+                self.loads = [load // 2 for load in self.loads]
+                self.total, self.sent = sum(self.loads), 0
+        return out
+
+    def until_halved(self):
+        """Records that are left."""
+        return 10**9 if self.half_life is None else self.half_life * self.bins - self.sent
+
+    def lighter(self, first, second):
+        """Of two bins the one with less load."""
+        return second if self.loads[second] < self.loads[first] else first
+
+
+class PlainPartialKey(PlainLoads):
+    """Two bins for every key."""
+
+    def __init__(self, bins, half_life, salt, owner):
+        super().__init__(bins, half_life, salt)
+        self.owner = owner
+
+    def both(self, key):
+        """The two bins."""
+        mixed = plain_mix(key, self.salt)
+        odd = (mixed & HALF) | 1
+        first, second = (int(self.owner[h * len(self.owner) >> 32]) for h in (mixed >> 32, odd))
+        if first == second and self.bins > 1:
+            second = (first + 1 + (odd >> 1) % (self.bins - 1)) % self.bins
+        return first, second
+
+    def choose(self, key):
+        """The lighter one."""
+        return self.lighter(*self.both(key))
+
+
+class PlainTwoChoices(PlainLoads):
+    """Two bins for every record."""
+
+    drawn = 0
+
+    def choose(self, key):
+        """Draw two, and take the lighter one."""
+        mixed = plain_mix(self.drawn, self.salt)
+        self.drawn += 1
+        first = (mixed >> 32) * self.bins >> 32
+        apart = 1 + ((mixed & HALF) * (self.bins - 1) >> 32)
+        return self.lighter(first, (first + apart) % self.bins if self.bins > 1 else first)
+
+
+class PlainRandomChoices(PlainLoads):
+    """The first choice with room; the last places are for one key."""
+
+    def __init__(self, bins, epsilon, probes, half_life, salt, owner):
+        super().__init__(bins, half_life, salt)
+        self.owner, self.probes, self.overflow = owner, probes, 0
+        self.most, self.open_to_all = (1 + epsilon) / bins, (1 + epsilon / 2) / bins
+        self.hot = [(0, 0)] * bins  # a key and its votes
+
+    def choose(self, key):
+        """Try the choices, then the overflow bin."""
+        for _, tried in zip(range(self.probes), self.choices(key), strict=False):
+            if self.loads[tried] <= self.open_to_all * self.total:
+                return tried
+            if self.loads[tried] < self.most * self.total and self.votes_for(tried, key):
+                return tried
+        if self.loads[self.overflow] >= self.most * self.total:
+            self.overflow = self.loads.index(min(self.loads))
+        return self.overflow
+
+    def choices(self, key):
+        """The bins of a key."""
+        return plain_choices(key, self.salt, self.owner)
+
+    def votes_for(self, tried, key):
+        """Majority vote: is this the key that the bin's last places are for?"""
+        holder, votes = self.hot[tried]
+        if holder == key:
+            self.hot[tried] = key, votes + 2
+        elif votes == 0:
+            self.hot[tried] = key, 0
+        else:
+            self.hot[tried] = holder, votes - 1
+        return self.hot[tried][0] == key
+
+
+class PlainBoundedHash(PlainLoads):
+    """Clockwise to the first bin with room."""
+
+    def __init__(self, bins, epsilon, points, half_life, salt):
+        super().__init__(bins, half_life, salt)
+        self.most = (1 + epsilon) / bins
+        other = salt ^ 2**63
+        self.ring = sorted((plain_mix(i, other) >> 32, i // points) for i in range(bins * points))
+
+    def choose(self, key):
+        """Walk the ring from the key's position on."""
+        position = plain_mix(key, self.salt) >> 32
+        after = [bin_ for at, bin_ in self.ring if at >= position]
+        before = [bin_ for at, bin_ in self.ring if at < position]
+        return next(b for b in after + before if self.loads[b] < self.most * self.total)
