@@ -159,7 +159,7 @@ def main() -> None:
     console.print(table)
     idle = report["small batches"] = idle_loop(spark, args.batches)
     console.print(
-        f"{idle['batches']} small batches, medians of 100 in turns: {idle['with_loop_ms']:.0f} ms "
+        f"{idle['batches']} small batches, medians in turns: {idle['with_loop_ms']:.0f} ms "
         f"with a control loop, {idle['without_loop_ms']:.0f} ms without: {idle['added_ms']:+.1f} "
         f"ms (goal: under 5; the same thing measured again differs by up to "
         f"{idle['spread_ms']:.0f} ms); a router works for {idle['router_ms']:.1f} ms a batch"

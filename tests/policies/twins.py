@@ -208,9 +208,13 @@ class PlainLoads:
             self.loads[out[-1]] += 1
             self.sent += 1
             if self.until_halved() == 0:
-                self.loads = [load // 2 for load in self.loads]
-                self.total, self.sent = sum(self.loads), 0
+                self.fade()
         return out
+
+    def fade(self):
+        """Let all that was sent count half."""
+        self.loads = [load // 2 for load in self.loads]
+        self.total, self.sent = sum(self.loads), 0
 
     def until_halved(self):
         """Records that are left."""
@@ -275,6 +279,11 @@ class PlainRandomChoices(PlainLoads):
         if self.loads[self.overflow] >= self.most * self.total:
             self.overflow = self.loads.index(min(self.loads))
         return self.overflow
+
+    def fade(self):
+        """Votes as well."""
+        super().fade()
+        self.hot = [(key, votes // 2) for key, votes in self.hot]
 
     def choices(self, key):
         """The bins of a key."""

@@ -103,6 +103,7 @@ def check_resize(grouping: Grouping) -> None:
         one.resize(instances)
         routed = drive(one, *records(34))
         assert one.instances == instances
+        one.clone().restore(one.snapshot())
         assert routed.max() < instances
 
 

@@ -26,7 +26,7 @@ _REMEMBERED = 64
 # A batch tells how busy instances are if they have executed so many records on average, and an
 # instance's speed is that of its executor if it has been there for so many batches.
 _TELLING = 50
-_STAYED = 3
+_STAYED = 8
 # What counts as full use of an instance, as batches have no load of their own: they end with the
 # busiest one, so it should be as busy as the mean.
 _EVEN = 0.8
@@ -169,20 +169,20 @@ class Controller:
         )
 
     def _tell_utilization(self, busy_ms: Float64) -> None:
-        """Tell the grouping how busy instances were in a batch, where that says how fast they are.
+        """Tell the grouping how busy instances were in a batch, if that says how fast they are.
 
         Spark gives a task to any executor: what an instance does on another one every time says
-        nothing about itself.
+        nothing about itself, so all must have stayed for a while.
         """
         mean_ms = float(busy_ms.mean())
         batches = max(1, self._tally.batches)
         enough = self._tally.records.sum() >= _TELLING * busy_ms.size * batches
-        if not self._grouping.learns or not enough or mean_ms <= 0:
+        stayed = min(batches_there for _, batches_there in self._where) >= _STAYED
+        if not self._grouping.learns or not enough or not stayed or mean_ms <= 0:
             return
         for instance, ms in enumerate(busy_ms):
-            if self._where[instance][1] >= _STAYED:
-                utilization = _EVEN * float(ms) / mean_ms
-                self._grouping.observe(Feedback(instance, utilization=utilization))
+            utilization = _EVEN * float(ms) / mean_ms
+            self._grouping.observe(Feedback(instance, utilization=utilization))
         self._version += 1
         self.unsaved = True
 

@@ -38,7 +38,7 @@ class OperatorStats:
         batches: seen.
         received: records that routers have routed.
         processed: records that instances have executed.
-        emitted: records that the function has returned.
+        emitted: records that the function has returned; partial states, for an aggregation.
         instances: each of them.
         imbalance: busiest over mean instance in the last complete batch, minus 1.
         fallbacks: router tasks that routed by shuffle.

@@ -26,13 +26,13 @@ from penstock.policies.grouping import (
 from penstock.policies.kernels import Float64, Int64
 from penstock.sim import Result, Synthetic, Words, Workload, replication, simulate
 
-RECORDS, DISTINCT = 1_000_000, 100_000
+RECORDS, DISTINCT = claims.RECORDS, 100_000
 BINS = (10, 100, 1_000)
 WORKERS = (5, 10, 50, 100)
 SOURCES = (1, 10, 50, 100)
 SLOTS = 50
 LOAD = 0.8
-PER_WORKER = 10  # virtual workers, in the paper's homogeneous figures
+PER_WORKER = claims.PER_WORKER  # virtual workers, in the paper's homogeneous figures
 
 Capacities = tuple[float, ...]
 

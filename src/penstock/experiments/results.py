@@ -40,14 +40,22 @@ class Claim:
     holds: bool
 
 
+# What sums of floating-point numbers may be off.
+_ROUNDING = 1e-9
+
+
 def at_least(claim: str, paper: float, ours: float) -> Claim:
     """Claim that something is as large as the paper says, or larger."""
-    return Claim(claim, paper, round(ours, 4), bool(round(ours, 4) >= paper))
+    return Claim(claim, paper, _shown(ours), bool(ours >= paper * (1 - _ROUNDING)))
 
 
 def at_most(claim: str, limit: float, ours: float) -> Claim:
     """Claim that something is as small as the paper or the goal says, or smaller."""
-    return Claim(claim, limit, round(ours, 4), bool(round(ours, 4) <= limit))
+    return Claim(claim, limit, _shown(ours), bool(ours <= limit * (1 + _ROUNDING)))
+
+
+def _shown(number: float) -> float:
+    return float(f"{number:.4g}")
 
 
 class Table:

@@ -57,7 +57,7 @@ class AnswersRun:
             if self.mailbox and self.mailbox[0][0] <= arrivals[at]:
                 self._deliver(at)
             if self.service.change(at):
-                self._tell_slowdowns()
+                self.service.tell_slowdowns(self.grouping)
             stop = self.service.next_change()
             if self.mailbox:
                 stop = min(stop, int(arrivals.searchsorted(self.mailbox[0][0])))
@@ -96,11 +96,6 @@ class AnswersRun:
         while self.mailbox and self.mailbox[0][0] <= now_ms:
             self.grouping.observe(heapq.heappop(self.mailbox)[2])
         self._note_state(record, _SCHEDULER)
-
-    def _tell_slowdowns(self) -> None:
-        if self.grouping.knows_truth:
-            for instance, slowdown in enumerate(self.service.slowdown):
-                self.grouping.observe(Feedback(instance, slowdown=float(slowdown)))
 
     def _note_state(self, record: int, instance: int) -> None:
         state = (self.grouping if instance == _SCHEDULER else self.trackers[instance]).state

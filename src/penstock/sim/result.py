@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.control.stats import imbalance
+from penstock.errors import PenstockError
 from penstock.policies.kernels import Float64, Int32, Int64
 from penstock.sim.workloads import Stream
 
@@ -72,8 +73,10 @@ class Result:
     def utilization(self, slots: int) -> Float64:
         """Work given to each instance in each of `slots` equal slots of time, over its length."""
         arrivals = self.stream.arrivals_ms
-        length_ms = float(arrivals[-1]) / slots
-        slot = np.minimum((arrivals / length_ms).astype(np.int64), slots - 1)
+        if not arrivals.size or arrivals[-1] <= arrivals[0]:
+            raise PenstockError("utilization needs records that arrive over time; see Stream.every")
+        length_ms = float(arrivals[-1] - arrivals[0]) / slots
+        slot = np.minimum(((arrivals - arrivals[0]) / length_ms).astype(np.int64), slots - 1)
         k = self.load_ms.size
         work = np.bincount(slot * k + self.instances, weights=self.executed_ms, minlength=slots * k)
         return work.reshape(slots, k) / length_ms
@@ -81,7 +84,9 @@ class Result:
     def queues(self, slots: int) -> Int64:
         """Records that have arrived and are not done at the end of each slot, per instance."""
         arrivals = self.stream.arrivals_ms
-        ends = float(arrivals[-1]) * np.arange(1, slots + 1) / slots
+        if not arrivals.size:
+            return np.zeros((slots, self.load_ms.size), dtype=np.int64)
+        ends = np.linspace(arrivals[0], arrivals[-1], slots + 1)[1:]
         finished = arrivals + self.completion_ms
         out = np.zeros((slots, self.load_ms.size), dtype=np.int64)
         for instance in range(self.load_ms.size):
@@ -97,6 +102,4 @@ def replication(keys: Int64, instances: Int32, count: int) -> float:
     distinct, numbered = np.unique(keys, return_inverse=True)
     if not distinct.size:
         return 0.0
-    places = np.zeros((distinct.size, count), dtype=np.bool_)
-    places[numbered, instances] = True
-    return float(np.count_nonzero(places) / distinct.size)
+    return np.unique(numbered * count + instances).size / distinct.size

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
+from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.validation import float64s, positive, whole
@@ -48,6 +49,12 @@ class Service:
             changed = True
         return changed
 
+    def tell_slowdowns(self, grouping: Grouping) -> None:
+        """Tell a yardstick how fast instances really are."""
+        if grouping.knows_truth:
+            for instance, slowdown in enumerate(self.slowdown):
+                grouping.observe(Feedback(instance, slowdown=float(slowdown)))
+
     def execute(self, start: int, stop: int) -> None:
         """Execute records whose instances have been filled in."""
         serve(start, stop, *self._given, self.slowdown, *self._outcome)
@@ -68,9 +75,9 @@ class Service:
         )
 
 
-def refuse_outside(grouping: Grouping, instances: Int32, most: int) -> None:
+def refuse_outside(grouping: Grouping, instances: Int32, most: int, least: int = 1) -> None:
     """Refuse what would be written outside of arrays: a user's grouping may be wrong."""
-    if not 0 < instances.size <= most or not _inside(instances, grouping.instances):
+    if not least <= instances.size <= most or not _inside(instances, grouping.instances):
         raise PenstockError(
             f"{type(grouping).__name__}.route must return one instance from 0 to "
             f"{grouping.instances - 1} for each record; got {instances[:5]}..."

@@ -44,10 +44,12 @@ class SourcesRun:
         self.delay_ms = delay_ms
         self.groupings = [grouping, *(grouping.clone() for _ in range(sources - 1))]
         for number, source in enumerate(self.groupings[1:], 1):
+            source.restore(grouping.snapshot())
             source.begin(number)
         self.service = Service(stream, grouping.instances, slowdowns)
         self.slot_ms = slot_ms
-        self.slot_end_ms = np.inf if slot_ms is None else slot_ms
+        first_ms = float(stream.arrivals_ms[0]) if len(stream) else 0.0
+        self.slot_end_ms = np.inf if slot_ms is None else first_ms + slot_ms
         self.closed_ms = 0.0
         self.slot_start = 0
         self.oldest = 0
@@ -76,7 +78,9 @@ class SourcesRun:
         at, end = 0, len(self.stream)
         while at < end:
             self._deliver(float(arrivals[at]))
-            self.service.change(at)
+            if self.service.change(at):
+                for grouping in self.groupings:
+                    self.service.tell_slowdowns(grouping)
             while arrivals[at] >= self.slot_end_ms:
                 self._close_slot(at)
             ends_ms = min(self.slot_end_ms, self.mailbox[0][0] if self.mailbox else np.inf)
@@ -93,7 +97,7 @@ class SourcesRun:
             keys = self.stream.keys[own]
             if keys.size:
                 routed = grouping.route(keys, self.stream.arrivals_ms[own])
-                refuse_outside(grouping, routed, keys.size)
+                refuse_outside(grouping, routed, keys.size, least=keys.size)
                 self.service.instances[own] = routed
         self.service.execute(at, stop)
         if self.awaited.any():

@@ -8,7 +8,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from penstock.aggregators import Aggregator, Functions
 from penstock.errors import PenstockError
@@ -19,6 +19,7 @@ from penstock.spark.merging import (
     STATE,
     Keyed,
     finish,
+    grouped_by,
     merge_all,
     merge_into_state,
     partial,
@@ -35,6 +36,7 @@ from penstock.spark.operators import (
 from penstock.spark.tasks import shipped
 
 _END = "_penstock_end"
+WINDOW = "window"
 
 
 def aggregate(
@@ -45,7 +47,7 @@ def aggregate(
     zero: Callable[[], Any] | None = None,
     update: Callable[[Any, dict[str, Any]], Any] | None = None,
     merge: Callable[[Any, Any], Any] | None = None,
-    finish: Callable[[Any], Any] = lambda state: state,
+    finish: Callable[[Any], Any] | None = None,
     instances: int | None = None,
     grouping: str | Grouping = "cg",
     window: Column | None = None,
@@ -79,7 +81,8 @@ def aggregate(
         window: as of `pyspark.sql.functions.window`: aggregates per window, too, and forgets one
             when the watermark has passed its end. The DataFrame needs `withWatermark`.
         ttl: forget a key after so long without a record, as "2 hours" (processing time).
-        name: of the operator in stats and journal; by default that of the aggregator.
+        name: of the operator in stats, journal and checkpoint; unique in a query. By default that
+            of the aggregator.
         journal: file for observations and plans (JSON lines, rotated).
 
     Example:
@@ -96,7 +99,7 @@ def aggregate(
         grouping,
         window,
         ttl,
-        name_of(aggregator or update, name),
+        name_of(update if aggregator is None else aggregator, name),
         journal,
     )
 
@@ -123,6 +126,8 @@ class Aggregation(RoutedOperator):
                 "window must be a column, as pyspark.sql.functions.window('time', '1 hour'); "
                 f"got {window!r}"
             )
+        if window is not None and "session_window" in str(window):
+            raise PenstockError("window must have a fixed length; session_window has none")
         if window is not None and ttl is not None:
             raise PenstockError(
                 "ttl must be left out with a window: a window is forgotten at its end"
@@ -138,25 +143,28 @@ class Aggregation(RoutedOperator):
         refuse_reserved(frame)
         keys = key_columns(frame, self.keys)
         if self.window is not None:
-            keys["window"] = self.window
-            if frame.isStreaming and not internals.has_watermark(frame):
+            if WINDOW in keys:
                 raise PenstockError(
-                    "window needs a watermark, or its states would be kept for ever; call "
-                    "withWatermark(time, delay) on the DataFrame first"
+                    "key must not have a column 'window' beside a window; rename it"
                 )
+            keys[WINDOW] = self.window
         keyed = frame.select("*", *(c.alias(f"_penstock_{i}") for i, c in enumerate(keys.values())))
         added = keyed.columns[len(frame.columns) :]
         key = StructType(
             [
-                type(field)(name, field.dataType, field.nullable)
+                StructField(name, field.dataType, field.nullable)
                 for name, field in zip(keys, keyed.select(*added).schema.fields, strict=True)
             ]
         )
+        if self.window is not None:
+            _refuse_window(keyed.schema.fields[-1], frame.isStreaming)
         returned = schema_of(self._schema)
         _refuse_twice(key, returned)
         work = Keyed(self.name, self.aggregator, frame.schema, key, returned)
         routed, spec, driver = self._route(spark, keyed, tuple(added))
-        numbered = [type(field)(str(i), field.dataType, True) for i, field in enumerate(key.fields)]
+        numbered = [
+            StructField(str(i), grouped_by(field.dataType)) for i, field in enumerate(key.fields)
+        ]
         payload = StructType([*numbered, *schema_of(PAYLOAD).fields])
         partials = routed.mapInArrow(shipped(partial(spec, work, driver.reports)), payload)
         merged = self._merge(work, partials, frame.isStreaming)
@@ -189,10 +197,14 @@ def _aggregator(
     zero: Callable[[], Any] | None,
     update: Callable[[Any, dict[str, Any]], Any] | None,
     merge: Callable[[Any, Any], Any] | None,
-    finish: Callable[[Any], Any],
+    finish: Callable[[Any], Any] | None,
 ) -> Aggregator[Any]:
-    functions = {"zero": zero, "update": update, "merge": merge}
+    functions = {"zero": zero, "update": update, "merge": merge, "finish": finish}
     given = [name for name, function in functions.items() if function is not None]
+    if isinstance(aggregator, type):
+        raise PenstockError(
+            f"aggregator must be an object, not a class; write {aggregator.__name__}(...)"
+        )
     if aggregator is not None:
         missing = [
             name for name in (*functions, "finish") if not callable(getattr(aggregator, name, None))
@@ -205,10 +217,28 @@ def _aggregator(
         if given:
             raise PenstockError(f"{given[0]} must be left out if an aggregator is given")
         return aggregator
-    for name, function in {**functions, "finish": finish}.items():
+    functions["finish"] = finish or _itself
+    for name, function in functions.items():
         if not callable(function):
             raise PenstockError(f"{name} must be a function; got {function!r}")
-    return Functions(zero, update, merge, finish)  # type: ignore[arg-type]  # all are callable
+    return Functions(**functions)  # type: ignore[arg-type]  # all are callable
+
+
+def _itself(state: Any) -> Any:  # noqa: ANN401 - whatever it is
+    return state
+
+
+def _refuse_window(window: StructField, streaming: bool) -> None:
+    kind = window.dataType
+    if not isinstance(kind, StructType) or kind.names != ["start", "end"]:
+        raise PenstockError(
+            f"window must be that of pyspark.sql.functions.window; got {kind.simpleString()}"
+        )
+    if streaming and not internals.is_event_time(window):
+        raise PenstockError(
+            "window needs a watermark on its time column, or its states would be kept for ever; "
+            "call withWatermark(time, delay) on the DataFrame first"
+        )
 
 
 def _milliseconds(ttl: str) -> int:

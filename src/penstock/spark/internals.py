@@ -9,7 +9,7 @@ from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql.conversion import ArrowTableToRowsConversion, LocalDataToArrowConversion
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from penstock.errors import PenstockError
 
@@ -30,9 +30,12 @@ def supported_session(frame: DataFrame) -> SparkSession:
     return frame.sparkSession
 
 
-def has_watermark(frame: DataFrame) -> bool:
-    """Whether a DataFrame has a watermark."""
-    return "EventTimeWatermark" in frame._jdf.queryExecution().analyzed().toString()
+_WATERMARK = "spark.watermarkDelayMs"
+
+
+def is_event_time(field: StructField) -> bool:
+    """Whether a column is one that a watermark is about."""
+    return _WATERMARK in field.metadata
 
 
 def as_event_time(column: Column, name: str) -> Column:
@@ -40,7 +43,7 @@ def as_event_time(column: Column, name: str) -> Column:
 
     Python stages lose the mark, and Spark does not let a watermark be defined twice.
     """
-    return column.alias(name, metadata={"spark.watermarkDelayMs": 0})
+    return column.alias(name, metadata={_WATERMARK: 0})
 
 
 def protect_from_partial_retries(spark: SparkSession) -> None:

@@ -1,7 +1,8 @@
 """The tasks of a keyed aggregation: partial states, their merge, and what comes out.
 
-Partial states travel as bytes, with the key beside them as Arrow has it, so that neither passes
-through pandas, where Spark's stateful operator would change types.
+Partial states travel as bytes, and so does the key that comes out in the end, as Arrow has it:
+Spark's stateful operator hands both through pandas, which would change their types. The key's own
+columns are there for Spark to group by.
 """
 
 import time
@@ -14,7 +15,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.state import GroupState
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    DataType,
+    LongType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from penstock.aggregators import Aggregator, dumps, loads
 from penstock.spark.execution import INSTANCE, KEY, Batches, as_batches, failure
@@ -28,8 +35,10 @@ if TYPE_CHECKING:
 WHO, STATE = "_penstock_who", "_penstock_state"
 PAYLOAD = f"{WHO} binary, {STATE} binary"
 
-# Rows of one Arrow batch of partial states.
+# Rows of one Arrow batch of partial states, and keys that a task keeps before it sends them on.
 _ROWS = 10_000
+_KEYS = 100_000
+_NAN = "NaN"
 
 
 @dataclass(frozen=True)
@@ -59,14 +68,12 @@ def partial(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         meter = Meter(spec, reports)
         states: dict[Hashable, Any] = {}
-        found = [pa.RecordBatch.from_pylist([], arrow_schema(work.key))]
-        found.extend(_update(work, meter, batch, states) for batch in batches)
-        keys = pa.Table.from_batches(found).combine_chunks()
-        for start in range(0, len(states), _ROWS):
-            part = keys.slice(start, _ROWS).combine_chunks().to_batches()[0]
-            some = list(states.values())[start : start + _ROWS]
-            meter.emitted += len(some)
-            yield _as_partials(work, part, some)
+        keys: list[pa.RecordBatch] = []
+        for batch in batches:
+            keys.append(_update(work, meter, batch, states))
+            if len(states) >= _KEYS:
+                yield from _flush(work, meter, keys, states)
+        yield from _flush(work, meter, keys, states)
         meter.report()
 
     return run
@@ -84,31 +91,52 @@ def _update(
     own = own.cast(arrow_schema(work.key))
     costs_ms = np.empty(batch.num_rows)
     new: list[int] = []
-    rows = zip(rows_of_arrow(given, work.given), rows_of_arrow(own, work.key), strict=True)
-    for i, (row, key) in enumerate(rows):
-        frozen = freeze(key)
-        if frozen not in states:
-            states[frozen] = work.aggregator.zero()
-            new.append(i)
+    # Keys are told apart as Arrow has them: rows have local times, two of which may look alike.
+    identities = zip(*(column.to_pylist() for column in own.columns), strict=True)
+    rows = zip(rows_of_arrow(given, work.given), identities, strict=True)
+    for i, (row, identity) in enumerate(rows):
+        frozen = freeze(identity)
         record = row.asDict()
         start = time.perf_counter()
         try:
+            if frozen not in states:
+                states[frozen] = work.aggregator.zero()
+                new.append(i)
             states[frozen] = work.aggregator.update(states[frozen], record)
         except Exception as error:
+            key = rows_of_arrow(own.slice(i, 1), work.key)[0]
             raise RuntimeError(failure(work.name, tuple(work.key.names), key, error)) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
     meter.one_by_one(hashed, costs_ms)
     return own.take(pa.array(new, type=pa.int64()))
 
 
+def _flush(
+    work: Keyed, meter: Meter, keys: list[pa.RecordBatch], states: dict[Hashable, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Send the partial states on, and forget them: merging makes a whole of any parts."""
+    if not states:
+        return
+    table = pa.Table.from_batches(keys).combine_chunks()
+    values = list(states.values())
+    keys.clear()
+    states.clear()
+    for start in range(0, len(values), _ROWS):
+        (part,) = table.slice(start, _ROWS).combine_chunks().to_batches()
+        meter.emitted += part.num_rows
+        yield _as_partials(work, part, values[start : start + _ROWS])
+
+
 def freeze(value: Any) -> Hashable:  # noqa: ANN401 - whatever a key is
     """Return something equal for equal keys that can be looked up."""
-    if isinstance(value, list | tuple):  # a Row is a tuple
+    if isinstance(value, list | tuple):
         return tuple(freeze(one) for one in value)
     if isinstance(value, dict):
         return frozenset((freeze(k), freeze(v)) for k, v in value.items())
     if isinstance(value, bytearray):
         return bytes(value)
+    if value != value:  # noqa: PLR0124 - NaN is one key, as it is for Spark
+        return _NAN
     return value if isinstance(value, Hashable) else repr(value)
 
 
@@ -122,29 +150,50 @@ def _as_partials(work: Keyed, keys: pa.RecordBatch, states: list[Any]) -> pa.Rec
             raise RuntimeError(failure(work.name, tuple(work.key.names), row, error)) from error
     who = [keys.slice(i, 1).serialize().to_pybytes() for i in range(keys.num_rows)]
     numbered = [str(i) for i in range(keys.num_columns)]
-    columns = [*keys.columns, pa.array(who, pa.binary()), pa.array(data, pa.binary())]
+    columns = [
+        *map(_groupable, keys.columns),
+        pa.array(who, pa.binary()),
+        pa.array(data, pa.binary()),
+    ]
     return pa.RecordBatch.from_arrays(columns, names=[*numbered, WHO, STATE])
 
 
-def merged(work: Keyed, frames: Iterable[pd.DataFrame], whole: Any) -> tuple[bytes, Any]:  # noqa: ANN401
-    """Merge the partial states of one key into a state; return the key as bytes, too."""
-    who = b""
-    for frame in frames:
-        for key, data in zip(frame[WHO], frame[STATE], strict=True):
-            who = bytes(key)
-            try:
-                whole = work.aggregator.merge(whole, loads(work.aggregator, bytes(data)))
-            except Exception as error:
-                raise RuntimeError(_merge_failure(work, who, "merge", error)) from error
-    return who, whole
+def _groupable(column: pa.Array) -> pa.Array:
+    """Return a column that Spark groups by: pandas has no times before 1678 and after 2262."""
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+
+
+def grouped_by(kind: DataType) -> DataType:
+    """Return the type of the column that Spark groups by."""
+    return LongType() if isinstance(kind, TimestampType | TimestampNTZType) else kind
+
+
+def merged(
+    work: Keyed, frames: Iterable[pd.DataFrame], before: bytes | None
+) -> tuple[bytes, bytes]:
+    """Merge the partial states of one key into its state; return the key and the new state."""
+    who, doing = b"", "load"
+    try:
+        whole = None if before is None else loads(work.aggregator, before)
+        doing = "zero"
+        whole = work.aggregator.zero() if before is None else whole
+        for frame in frames:
+            for key, data in zip(frame[WHO], frame[STATE], strict=True):
+                who, doing = bytes(key), "load"
+                part = loads(work.aggregator, bytes(data))
+                doing = "merge"
+                whole = work.aggregator.merge(whole, part)
+        return who, dumps(work.aggregator, whole)
+    except Exception as error:
+        raise RuntimeError(_merge_failure(work, who, doing, error)) from error
 
 
 def merge_all(work: Keyed) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return the function that merges the partial states of one key of a batch job."""
 
     def run(frame: pd.DataFrame) -> pd.DataFrame:
-        who, whole = merged(work, [frame], work.aggregator.zero())
-        return pd.DataFrame({WHO: [who], STATE: [dumps(work.aggregator, whole)]})
+        who, data = merged(work, [frame], None)
+        return pd.DataFrame({WHO: [who], STATE: [data]})
 
     return run
 
@@ -169,10 +218,7 @@ def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Mer
         if state.hasTimedOut:
             state.remove()
             return
-        before = bytes(state.get[0]) if state.exists else None
-        whole = work.aggregator.zero() if before is None else loads(work.aggregator, before)
-        who, whole = merged(work, frames, whole)
-        data = dumps(work.aggregator, whole)
+        who, data = merged(work, frames, bytes(state.get[0]) if state.exists else None)
         end_ms = None if window is None else _end_ms(work, who, window)
         if end_ms is not None and end_ms <= state.getCurrentWatermarkMs():
             # The last records of a window that is over: they count, as with Spark's own windows.
@@ -224,19 +270,23 @@ def _finished(work: Keyed, who: bytes, data: bytes) -> dict[str, Any] | None:
         value = work.aggregator.finish(loads(work.aggregator, data))
     except Exception as error:
         raise RuntimeError(_merge_failure(work, who, "finish", error)) from error
-    if isinstance(value, Row):
-        return value.asDict()
-    if value is None or isinstance(value, dict):
-        return value
-    if len(work.returned) == 1:
-        return {work.returned.names[0]: value}
+    if value is None:
+        return None
+    names = work.returned.names
+    fields = value.asDict() if isinstance(value, Row) and hasattr(value, "__fields__") else value
+    one = len(names) == 1
+    # The only column may itself hold maps or structs.
+    if isinstance(fields, dict) and (not one or fields.keys() <= {*names}):
+        return fields
+    if one:
+        return {names[0]: value}
     raise RuntimeError(
-        f"penstock: finish of {work.name!r} must return a dict with "
-        f"{', '.join(work.returned.names)}; got {value!r:.80}"
+        f"penstock: finish of {work.name!r} must return a dict with {', '.join(names)}; "
+        f"got {value!r:.80}"
     )
 
 
 def _merge_failure(work: Keyed, who: bytes, what: str, error: Exception) -> str:
-    key = rows_of_arrow(_key_of(work, who), work.key)[0].asDict()
+    key = rows_of_arrow(_key_of(work, who), work.key)[0].asDict() if who else "(not known)"
     cause = f"{type(error).__name__}: {error}"
     return f"penstock: {what} of {work.name!r} failed for the key {key}: {cause}"

@@ -28,6 +28,7 @@ Key = str | Column | Sequence[str | Column]
 
 # The driver has more room than the paper's scheduler: keys whose costs are known, per instance.
 _CAPACITY = 1_024
+_RESERVED = "_penstock"
 
 
 class Routed(NamedTuple):
@@ -223,11 +224,9 @@ def _selected(
 
 def refuse_reserved(frame: DataFrame) -> None:
     """Refuse columns that the routing stage would overwrite."""
-    taken = {KEY, INSTANCE} & set(frame.columns)
+    taken = [name for name in frame.columns if name.startswith(_RESERVED)]
     if taken:
-        raise PenstockError(
-            f"the DataFrame must not have a column {', '.join(sorted(taken))}; rename it"
-        )
+        raise PenstockError(f"the DataFrame must not have a column {', '.join(taken)}; rename it")
 
 
 def _column(frame: DataFrame, key: str | Column) -> Column:

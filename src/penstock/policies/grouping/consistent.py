@@ -92,7 +92,7 @@ class Consistent(Grouping):
         self.seed = seed
         count = self.instances * self.virtual_workers
         self._bins = RandomChoices(count, epsilon, probes, half_life, seed)
-        self._owner = _homes(count, self.instances)
+        self._owner = self._homes(count)
         # Signals taken, and virtual workers moved.
         self._clocks = np.zeros(2, dtype=np.int64)
         self._forget_signals()
@@ -118,7 +118,7 @@ class Consistent(Grouping):
     def shares(self) -> Int64:
         """Virtual workers of each instance."""
         shares: Int64 = np.bincount(self._owner, minlength=self.instances)
-        return shares
+        return shares[: self.instances]
 
     @property
     def learns(self) -> bool:
@@ -152,8 +152,8 @@ class Consistent(Grouping):
             self._move(giver, taker)
 
     def _calmest(self) -> int | None:
-        """Return who is not busy and was so least recently (section VI-A)."""
-        calm = np.flatnonzero(self._busy_since == _NEVER)
+        """Return who is known, not busy, and was so least recently (section VI-A)."""
+        calm = np.flatnonzero(self._utilization <= self.busy)
         return int(calm[np.argmin(self._overloaded_at[calm])]) if calm.size else None
 
     def _move(self, giver: int, taker: int) -> None:
@@ -162,10 +162,14 @@ class Consistent(Grouping):
         own = np.flatnonzero(self._owner == giver)
         count = min(self._stride(giver, taker), own.size - 1)
         # Those at home with the taker first, then the ones that came last.
-        strangers = _homes(self._owner.size, self.instances)[own] != taker
+        strangers = self._homes(self._owner.size)[own] != taker
         moved = own[np.lexsort((-own, strangers))][:count]
+        before = self.shares[taker]
         self._owner[moved] = taker
         self._clocks[1] += moved.size
+        # What they will be used until they are heard again. Who gives stays busy until it says
+        # otherwise, or it would be given back to.
+        self._utilization[taker] *= self.shares[taker] / before
 
     def _stride(self, giver: int, taker: int) -> int:
         """How many virtual workers a pair moves at once."""
@@ -176,31 +180,33 @@ class Consistent(Grouping):
         return max(1, int(self.stride * min(surplus, lack)))
 
     def resize(self, instances: int) -> None:
-        """Move as few virtual workers as it takes; keys stay with theirs."""
-        if instances > self._owner.size:
-            raise PenstockError(
-                f"instances must be <= {self._owner.size}, the number of virtual workers; "
-                f"got {instances}"
-            )
-        before = self.instances
+        """Bring or take away virtual workers with their instances; the others stay where they are.
+
+        Those of a removed instance go with it, wherever they are; those it had from others go to
+        who has least.
+        """
         super().resize(instances)
-        for instance in range(before, instances):
-            self._welcome(instance)
-        for virtual in np.flatnonzero(self._owner >= instances):
-            kept = self._owner[self._owner < instances]
-            self._owner[virtual] = np.argmin(np.bincount(kept, minlength=instances))
+        count = self.instances * self.virtual_workers
+        kept = self._owner[:count]
+        self._owner = self._homes(count)
+        self._owner[: kept.size] = kept
+        self._bins.resize(count)
+        for virtual in np.flatnonzero(self._owner >= self.instances):
+            self._owner[virtual] = np.argmin(self.shares)
+        while self.shares.min() < 1:
+            richest = np.flatnonzero(self._owner == np.argmax(self.shares))
+            self._owner[richest[-1]] = np.argmin(self.shares)
         self._forget_signals()
 
-    def _welcome(self, newcomer: int) -> None:
-        for _ in range(self._owner.size // (newcomer + 1)):
-            shares = np.bincount(self._owner, minlength=newcomer + 1)
-            self._owner[np.flatnonzero(self._owner == np.argmax(shares[:newcomer]))[-1]] = newcomer
+    def _homes(self, count: int) -> Int32:
+        """Return whose the virtual workers are at the start."""
+        return (np.arange(count) // self.virtual_workers).astype(np.int32)
 
     def _forget_signals(self) -> None:
         self._busy_since = np.full(self.instances, _NEVER, dtype=np.int64)
         self._idle_since = np.full(self.instances, _NEVER, dtype=np.int64)
         self._overloaded_at = np.full(self.instances, _NEVER, dtype=np.int64)
-        self._utilization = np.zeros(self.instances)
+        self._utilization = np.full(self.instances, np.nan)
 
     def _state(self) -> Arrays:
         bins = {f"bins_{name}": array for name, array in self._bins._state().items()}
@@ -212,11 +218,6 @@ class Consistent(Grouping):
             "utilization": self._utilization,
             "clocks": self._clocks,
         }
-
-
-def _homes(virtual_workers: int, instances: int) -> Int32:
-    """Return whose the virtual workers are at the start."""
-    return (np.arange(virtual_workers) % instances).astype(np.int32)
 
 
 def _queue(since: Int64, who: int, waits: bool, now: np.int64) -> None:

@@ -26,28 +26,59 @@ _PER_BIN = 32
 @lru_cache(maxsize=64)
 def owners(bins: int) -> Int32:
     """Return which bin owns each slot: a power of two of them, the same for the same `bins`."""
-    owner = np.zeros(_SLOTS, dtype=np.int32)
-    for newcomer in range(1, bins):
-        if owner.size < _PER_BIN * (newcomer + 1):
-            owner = np.repeat(owner, 2)
-        _welcome(newcomer, owner)
+    slots = _SLOTS
+    while slots < _PER_BIN * bins:
+        slots *= 2
+    owner = np.zeros(slots, dtype=np.int32)
+    _share_out(bins, np.zeros(bins, dtype=np.int64), np.empty(slots, dtype=np.int64), owner)
     return owner
 
 
 @kernel
-def _welcome(newcomer: int, owner: Int32) -> None:
-    """Let a new bin take its share: from each of the others what it has above its own."""
-    share, left = owner.size // (newcomer + 1), owner.size % (newcomer + 1)
-    kept = np.zeros(newcomer, dtype=np.int64)
-    for slot in range(owner.size):
-        bin_ = owner[slot]
-        if kept[bin_] < share:
-            kept[bin_] += 1
-        elif kept[bin_] == share and left > 0:
-            kept[bin_] += 1
-            left -= 1
-        else:
-            owner[slot] = newcomer
+def _share_out(bins: int, counts: Int64, following: Int64, owner: Int32) -> None:
+    """Let bins come one by one, each taking from all others what they have above its share.
+
+    The slots of a bin are a linked list: `first`, then `following`. They are doubled in time.
+    """
+    first = np.full(bins, -1)
+    size = _SLOTS
+    for slot in range(size):
+        following[slot], first[0] = first[0], slot
+    counts[0] = size
+    for newcomer in range(1, bins):
+        if size < _PER_BIN * (newcomer + 1):
+            size *= 2
+            _double(newcomer, counts, first, following)
+        share, left = size // (newcomer + 1), size % (newcomer + 1)
+        for other in range(newcomer):
+            keeps = share
+            if counts[other] > share and left > 0:
+                keeps += 1
+                left -= 1
+            while counts[other] > keeps:
+                slot = first[other]
+                first[other] = following[slot]
+                following[slot], first[newcomer] = first[newcomer], slot
+                counts[other] -= 1
+                counts[newcomer] += 1
+    for bin_ in range(bins):
+        slot = first[bin_]
+        while slot >= 0:
+            owner[slot] = bin_
+            slot = following[slot]
+
+
+@kernel
+def _double(bins: int, counts: Int64, first: Int64, following: Int64) -> None:
+    """Cut every slot in two, for the same bin."""
+    before = following.copy()
+    for bin_ in range(bins):
+        slot, first[bin_] = first[bin_], -1
+        while slot >= 0:
+            for half in (2 * slot, 2 * slot + 1):
+                following[half], first[bin_] = first[bin_], half
+            slot = before[slot]
+        counts[bin_] *= 2
 
 
 @kernel

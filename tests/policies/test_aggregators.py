@@ -1,0 +1,435 @@
+"""Aggregators: each against a plain computation, in one piece and in several; and their check."""
+
+import threading
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import aggregators
+from penstock.aggregators import (
+    Aggregator,
+    Count,
+    Distinct,
+    Functions,
+    Mean,
+    Sum,
+    TopK,
+    dumps,
+    loads,
+)
+from penstock.checks import check_aggregator
+from penstock.errors import PenstockError
+
+
+def known(values):
+    return [value for value in values if value is not None]
+
+
+def mean_of(values):
+    found = known(values)
+    return {"mean": sum(found) / len(found) if found else None, "count": len(found)}
+
+
+# Each ready-made aggregator, and what it should give for some values of the column x.
+PLAIN = {
+    "count": (Count(), lambda values: {"count": len(values)}),
+    "sum": (Sum("x"), lambda values: {"sum": sum(known(values)) if known(values) else None}),
+    "mean": (Mean("x"), mean_of),
+    "top 1": (TopK("x", 1), lambda values: {"top": sorted(known(values))[::-1][:1]}),
+    "top 3": (TopK("x", 3), lambda values: {"top": sorted(known(values))[::-1][:3]}),
+}
+each = pytest.mark.parametrize("name", PLAIN)
+VALUES = st.lists(st.one_of(st.none(), st.integers(-50, 50)), max_size=30)
+
+
+def state_of(aggregator, values):
+    """The state of some values, in one piece."""
+    state = aggregator.zero()
+    for value in values:
+        state = aggregator.update(state, {"x": value, "other": 1})
+    return state
+
+
+def rows(values):
+    return [{"x": value} for value in values]
+
+
+@settings(deadline=None, max_examples=80)
+@given(VALUES)
+@each
+def test_is_the_plain_computation(name, values):
+    aggregator, plain = PLAIN[name]
+    assert aggregator.finish(state_of(aggregator, values)) == plain(values)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(VALUES, max_size=6), st.randoms(use_true_random=False))
+@each
+def test_pieces_make_the_whole_in_any_order(name, pieces, random):
+    aggregator, plain = PLAIN[name]
+    expected = plain([value for piece in pieces for value in piece])
+    states = [aggregator.zero(), *(state_of(aggregator, piece) for piece in pieces)]
+    while len(states) > 1:
+        left, right = (states.pop(random.randrange(len(states))) for _ in range(2))
+        # As on their way from one task to another.
+        left, right = (loads(aggregator, dumps(aggregator, state)) for state in (left, right))
+        states.append(aggregator.merge(left, right))
+    assert aggregator.finish(states[0]) == expected
+
+
+@settings(deadline=None, max_examples=40)
+@given(VALUES, VALUES)
+@each
+def test_a_merged_state_takes_more_records(name, before, after):
+    aggregator, plain = PLAIN[name]
+    state = aggregator.merge(state_of(aggregator, before), state_of(aggregator, before))
+    for value in after:
+        state = aggregator.update(state, {"x": value})
+    assert aggregator.finish(state) == plain([*before, *before, *after])
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("count", {"count": 0}),
+        ("sum", {"sum": None}),
+        ("mean", {"mean": None, "count": 0}),
+        ("top 3", {"top": []}),
+    ],
+)
+def test_no_records(name, expected):
+    aggregator, _ = PLAIN[name]
+    assert aggregator.finish(aggregator.zero()) == expected
+
+
+def test_nulls_are_left_out_but_counted():
+    values = [None, 3, None, 5]
+    found = [
+        aggregator.finish(state_of(aggregator, values))
+        for aggregator in (Count(), Sum("x"), Mean("x"), TopK("x"), Distinct("x"))
+    ]
+    assert found[:-1] == [{"count": 4}, {"sum": 8}, {"mean": 4.0, "count": 2}, {"top": [5, 3]}]
+    assert found[-1]["distinct"] == pytest.approx(2)
+
+
+def test_sums_have_the_type_of_the_column():
+    assert state_of(Sum("x"), [Decimal("0.1"), Decimal("0.2")]) == Decimal("0.3")
+    assert isinstance(state_of(Sum("x"), [1, 2]), int)
+
+
+def test_means_of_decimals():
+    state = state_of(Mean("x"), [Decimal("0.1"), Decimal("0.3")])
+    assert Mean("x").finish(state) == {"mean": pytest.approx(0.2), "count": 2}
+
+
+def test_the_largest_texts():
+    top = TopK("x", 2)
+    assert top.finish(state_of(top, ["b", "a", None, "c"])) == {"top": ["c", "b"]}
+
+
+def test_a_state_of_the_largest_stays_small():
+    top = TopK("x", 3)
+    state = top.merge(state_of(top, range(100)), state_of(top, range(50, 200)))
+    assert len(state) == 3
+    assert len(top.update(state, {"x": 500})) == 3
+
+
+def test_without_its_column_a_record_is_an_error():
+    with pytest.raises(KeyError):
+        Sum("x").update(None, {"y": 1})
+
+
+# Distinct values.
+
+
+@pytest.mark.parametrize(
+    "values", [range(20_000), [f"user {i}" for i in range(20_000)]], ids=["numbers", "texts"]
+)
+def test_distinct_values_of_many(values):
+    distinct = Distinct("x")
+    states = [state_of(distinct, part) for part in (values[:12_000], values[8_000:])]
+    for state in (state_of(distinct, values), distinct.merge(*states)):
+        # Three standard errors.
+        assert distinct.finish(state)["distinct"] == pytest.approx(20_000, rel=3 * 0.013)
+
+
+def test_distinct_values_of_few_are_nearly_exact():
+    distinct = Distinct("x")
+    values = [1, 2, 2, 3, 1, None, "1", (1, 2), (1, 2), 2.5]
+    assert distinct.finish(state_of(distinct, values))["distinct"] == pytest.approx(6, rel=1e-3)
+
+
+def test_precision_is_kept_as_bytes_and_when_merged():
+    distinct = Distinct("x", precision=14)
+    states = [state_of(distinct, part) for part in (range(30_000), range(20_000, 50_000))]
+    states = [distinct.load(distinct.dump(state)) for state in states]
+    merged = distinct.merge(*states)
+    assert merged.lg_config_k == 14
+    assert distinct.finish(merged)["distinct"] == pytest.approx(50_000, rel=3 * 0.0065)
+
+
+def test_without_its_package_distinct_says_how_to_get_it(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(aggregators, "import_module", missing)
+    with pytest.raises(PenstockError) as caught:
+        Distinct("x")
+    assert str(caught.value) == (
+        "Distinct needs the package datasketches; install it with pip install 'penstock[sketches]'"
+    )
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: TopK("x", 0), "k must be >= 1; got 0"),
+        (lambda: TopK("x", 2.0), "k must be a whole number; got 2.0"),
+        (lambda: Distinct("x", 3), "precision must be >= 4; got 3"),
+        (lambda: Distinct("x", 22), "precision must be <= 21; got 22"),
+    ],
+)
+def test_bad_parameters(make, message):
+    with pytest.raises(PenstockError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+# States as bytes.
+
+
+class WithLock:
+    """Counts with a state that pickle refuses; it says how to write and read it."""
+
+    def zero(self):
+        return [threading.Lock(), 0]
+
+    def update(self, state, record):
+        return [state[0], state[1] + 1]
+
+    def merge(self, state, other):
+        return [state[0], state[1] + other[1]]
+
+    def finish(self, state):
+        return {"count": state[1]}
+
+
+class WithLockAsBytes(WithLock):
+    def dump(self, state):
+        return str(state[1]).encode()
+
+    def load(self, data):
+        return [threading.Lock(), int(data)]
+
+
+def test_dump_and_load_are_used_if_there_are_any():
+    aggregator = WithLockAsBytes()
+    data = dumps(aggregator, aggregator.update(aggregator.zero(), {}))
+    assert data == b"1"
+    assert aggregator.finish(loads(aggregator, data)) == {"count": 1}
+
+
+def test_bytes_like_dumps_become_bytes():
+    for kind in (bytearray, memoryview):
+        aggregator = WithLockAsBytes()
+        aggregator.dump = lambda state, kind=kind: kind(b"7")
+        data = dumps(aggregator, aggregator.zero())
+        assert type(data) is bytes
+        assert data == b"7"
+
+
+@pytest.mark.parametrize(
+    "state, message",
+    [
+        (lambda: 0, r"a state of type function cannot be serialised \(.*lambda.*\)\. "),
+        (threading.Lock(), r"a state of type lock cannot be serialised \(TypeError: .*\)\. "),
+    ],
+)
+def test_a_state_that_cannot_be_written_says_what_to_do(state, message):
+    advice = r"Keep plain values in it, .* dump\(state\) -> bytes"
+    with pytest.raises(PenstockError, match=message + advice):
+        dumps(Count(), state)
+
+
+def test_a_dump_of_something_else_is_refused():
+    aggregator = WithLockAsBytes()
+    aggregator.dump = lambda state: "text"
+    with pytest.raises(PenstockError, match="dump must return bytes; got str"):
+        dumps(aggregator, aggregator.zero())
+
+
+# The check.
+
+
+@each
+def test_the_check_accepts_what_is_ready_made(name):
+    aggregator, _ = PLAIN[name]
+    check_aggregator(aggregator, rows([4, None, -1, 4, 9, 2, 0, 7, None, 3]))
+    check_aggregator(aggregator, rows([None, None, None]))
+
+
+def test_the_check_accepts_distinct_values():
+    check_aggregator(Distinct("x"), rows([4, None, -1, 4, 9, 2, 0, 7, None, 3]))
+
+
+def test_the_check_accepts_states_that_cannot_be_pickled():
+    check_aggregator(WithLockAsBytes(), rows(range(10)))
+
+
+def test_distinct_values_do_not_depend_on_where_the_stream_is_cut():
+    distinct = Distinct("x")
+    whole = distinct.finish(state_of(distinct, range(1_000)))
+    parts = [state_of(distinct, part) for part in (range(500), range(500, 1_000))]
+    assert distinct.finish(distinct.merge(*parts)) == whole
+
+
+def functions(zero, update, merge, finish=lambda state: {"found": state}):
+    return Functions(lambda: zero, update, merge, finish)
+
+
+def test_the_check_accepts_four_functions():
+    check_aggregator(
+        functions(frozenset(), lambda s, r: s | {r["x"]}, lambda a, b: a | b, len),
+        rows([1, 2, 2, 3]),
+    )
+
+
+def test_the_check_accepts_merges_in_place():
+    def merge(state, other):
+        state.update(other)
+        other.clear()
+        return state
+
+    def update(state, record):
+        state.add(record["x"])
+        return state
+
+    check_aggregator(Functions(set, update, merge, sorted), rows([1, 2, 2, 3]))
+
+
+def test_the_check_allows_for_rounding():
+    check_aggregator(Sum("x"), rows([0.1, 0.2, 0.3, 1e6, 1e-3]))
+
+
+def test_the_check_allows_for_rounding_of_what_cancels_out():
+    check_aggregator(Sum("x"), rows([0.1, 0.2, -0.3]))
+
+
+def switches(state, record):
+    """How often the value changes: that depends on where the stream is cut."""
+    last, count = state
+    return record["x"], count + (last is not None and last != record["x"])
+
+
+REFUSED = {
+    "loses": (
+        functions(0, lambda s, r: s + 1, max),
+        r"merge\(merge\(a, b\), c\) is not all records \(cut at \d and \d of 6 records\)",
+    ),
+    "doubles": (functions(0, lambda s, r: s + 1, lambda a, b: a + b + (a * b > 0)), "not all"),
+    "forgets the other": (functions(0, lambda s, r: s + 1, lambda a, b: a), "identity"),
+    "forgets its own": (functions(0, lambda s, r: s + 1, lambda a, b: b), "identity"),
+    "is not commutative": (
+        functions((), lambda s, r: (*s, r["x"]), lambda a, b: a + b),
+        r"commutative: merge\(c, merge\(a, b\)\)",
+    ),
+    "has a wrong identity": (
+        functions(1, lambda s, r: s + r["x"], lambda a, b: a + b),
+        r"identity: merge\(state, zero\(\)\): expected \{'found': 26\}, got \{'found': 27\}",
+    ),
+    "is the mean of means": (
+        functions(
+            None,
+            lambda s, r: r["x"] if s is None else (s + r["x"]) / 2,
+            lambda a, b: b if a is None else a if b is None else (a + b) / 2,
+        ),
+        "not all records",
+    ),
+    "depends on cuts": (
+        functions((None, 0), switches, lambda a, b: (b[0] or a[0], a[1] + b[1])),
+        "not all records",
+    ),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_the_check_refuses_a_merge_that(why):
+    aggregator, message = REFUSED[why]
+    with pytest.raises(AssertionError, match=message):
+        check_aggregator(aggregator, rows([1, 7, 2, 5, 6, 4]))
+
+
+class LosesAll(Count):
+    """Its bytes hold nothing."""
+
+    def dump(self, state):
+        return b""
+
+    def load(self, data):
+        return 0
+
+
+def test_the_check_refuses_bytes_that_lose_the_state():
+    with pytest.raises(AssertionError):
+        check_aggregator(LosesAll(), rows(range(10)))
+
+
+class Thins(Count):
+    """Its bytes hold less and less."""
+
+    def dump(self, state):
+        return str(state // 2).encode()
+
+    def load(self, data):
+        return int(data)
+
+
+def test_the_check_refuses_bytes_that_change_the_state():
+    with pytest.raises(AssertionError):
+        check_aggregator(Thins(), rows(range(10)))
+
+
+def test_the_check_names_a_state_that_cannot_be_written():
+    with pytest.raises(PenstockError, match="a state of type list cannot be serialised"):
+        check_aggregator(WithLock(), rows(range(10)))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_check_needs_three_records(count):
+    with pytest.raises(PenstockError, match=f"records must be at least 3; got {count}"):
+        check_aggregator(Count(), rows(range(count)))
+
+
+def test_the_check_leaves_the_records_alone():
+    given_records = rows([1, 2, 3])
+
+    def update(state, record):
+        return state + record.pop("x")
+
+    check_aggregator(functions(0, update, lambda a, b: a + b), given_records)
+    assert given_records == rows([1, 2, 3])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_check_cuts_where_the_seed_says(seed):
+    # A merge that is wrong for states of exactly two records is found by some cuts only.
+    def merge(a, b):
+        return a + b - (a == b == 2)
+
+    cuts = []
+    for _ in range(2):
+        try:
+            check_aggregator(functions(0, lambda s, r: s + 1, merge), rows(range(8)), seed=seed)
+            cuts.append(None)
+        except AssertionError as error:
+            cuts.append(str(error))
+    assert cuts[0] == cuts[1]
+
+
+def test_what_has_four_methods_is_an_aggregator():
+    for aggregator in (Count(), Sum("x"), Mean("x"), TopK("x"), Distinct("x"), WithLock()):
+        assert isinstance(aggregator, Aggregator)
+    assert not isinstance(np.zeros(2), Aggregator)
