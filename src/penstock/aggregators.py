@@ -165,7 +165,7 @@ class TopK:
     """The k largest values of a column, in order: `top array<...>`.
 
     Attributes:
-        column: what is ranked; nulls are left out.
+        column: what is ranked; nulls and NaN are left out.
         k: how many, >= 1.
     """
 
@@ -182,7 +182,7 @@ class TopK:
     def update(self, state: list[Any], record: Record) -> list[Any]:
         """Rank a value: a heap with the smallest on top."""
         value = record[self.column]
-        if value is not None:
+        if value is not None and value == value:  # noqa: PLR0124 - NaN has no rank
             if len(state) < self.k:
                 heapq.heappush(state, value)
             else:
@@ -219,7 +219,8 @@ class Distinct:
 
     def zero(self) -> Any:  # noqa: ANN401 - a sketch
         """Nothing."""
-        return _sketches().hll_sketch(self.precision)
+        sketches = _sketches()
+        return sketches.hll_sketch(self.precision, sketches.tgt_hll_type.HLL_4)
 
     def update(self, state: Any, record: Record) -> Any:  # noqa: ANN401 - a sketch
         """Count a value, by its text if it is not a number."""

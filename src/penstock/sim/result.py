@@ -7,6 +7,7 @@ import numpy as np
 from penstock.control.stats import imbalance
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.validation import whole
 from penstock.sim.workloads import Stream
 
 
@@ -75,6 +76,7 @@ class Result:
         arrivals = self.stream.arrivals_ms
         if not arrivals.size or arrivals[-1] <= arrivals[0]:
             raise PenstockError("utilization needs records that arrive over time; see Stream.every")
+        whole("slots", slots, least=1)
         length_ms = float(arrivals[-1] - arrivals[0]) / slots
         slot = np.minimum(((arrivals - arrivals[0]) / length_ms).astype(np.int64), slots - 1)
         k = self.load_ms.size

@@ -30,7 +30,8 @@ class Service:
         self.stream = stream
         self.schedule = checked_slowdowns(slowdowns, instances)
         self.slowdown = np.ones(instances)
-        self.free_ms = np.zeros(instances)
+        start_ms = float(stream.arrivals_ms[0]) if m else 0.0
+        self.free_ms = np.full(instances, min(0.0, start_ms))
         self.finished_ms = np.empty(m)
         self.executed_ms = np.empty(m)
         self.instances = np.empty(m, dtype=np.int32)

@@ -77,12 +77,12 @@ class SourcesRun:
         arrivals = self.stream.arrivals_ms
         at, end = 0, len(self.stream)
         while at < end:
-            self._deliver(float(arrivals[at]))
             if self.service.change(at):
                 for grouping in self.groupings:
                     self.service.tell_slowdowns(grouping)
             while arrivals[at] >= self.slot_end_ms:
                 self._close_slot(at)
+            self._deliver(float(arrivals[at]))
             ends_ms = min(self.slot_end_ms, self.mailbox[0][0] if self.mailbox else np.inf)
             stop = min(self.service.next_change(), int(arrivals.searchsorted(ends_ms)))
             if self.awaited.any():

@@ -32,7 +32,9 @@ class LoadCounting(Grouping):
 
     def __init__(self, instances: int, half_life: int | None = 1_000, seed: int = 0) -> None:
         super().__init__(instances)
-        self.half_life = None if half_life is None else whole("half_life", half_life, least=1)
+        self.half_life = (
+            None if half_life is None else whole("half_life", half_life, least=1, most=2**31)
+        )
         self.seed = whole("seed", seed, least=0)
         self._loads = np.zeros(self.instances, dtype=np.int64)
         self._counted = np.array([0, self._period])

@@ -45,8 +45,8 @@ class RandomChoices(LoadCounting):
     Deviations:
         A record is counted before room is tested, as otherwise the first one finds none. Choices
         follow by double hashing. The search ends after `probes` choices: it can take thousands,
-        and changes the imbalance no more. Records that arrive together count together, so that
-        their keys spread no further than all of them need.
+        and changes the imbalance no more. Records that arrive together count together, the most
+        frequent keys first, so that keys spread no further than they need.
 
         The upper half of the room above the mean is reserved for the key that takes most of it
         (found by majority vote). A hot key keeps its bins full: rare keys that share one with it
@@ -72,8 +72,16 @@ class RandomChoices(LoadCounting):
         self._forget_hot_keys()
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Let every bin take its share of all of them."""
-        return self._route(int64_keys("keys", keys), together=True)
+        """Let every bin take its share of all of them, the most frequent keys first.
+
+        So hot keys fill bins of their own, and rare ones find room where they belong.
+        """
+        array = int64_keys("keys", keys)
+        _, numbered, counts = np.unique(array, return_inverse=True, return_counts=True)
+        order = np.lexsort((numbered, -counts[numbered]))
+        out = np.empty(array.size, dtype=np.int32)
+        out[order] = self._route(array[order], together=True)
+        return out
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Probe the choices of every key."""
