@@ -69,10 +69,10 @@ def _timeseries(_: X, seed: int, extra: Extra) -> list[Sample]:
 
 
 def _application_claims(table: Table) -> list[Claim]:
-    several = [v for k, v in table.means(PENSTOCK).items() if k != 1]
+    several = list(table.means(PENSTOCK).values())
     records = {r.mean for r in table.rows if r.metric == "records"}
     claims = [
-        at_least("posg: mean speed-up with 2 instances and more", 1.37, float(np.mean(several))),
+        at_least("posg: mean speed-up with 2 to 10 instances", 1.37, float(np.mean(several))),
         Claim(
             "every record is processed exactly once, in every run",
             BATCHES * RECORDS,
@@ -110,7 +110,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         figure="POSG Figure 12",
         summary="the application on Spark, operator that sleeps (latency-bound)",
         x_label="instances",
-        xs=(1, 2, 4, 6, 8, MOST),
+        xs=(2, 4, 6, 8, MOST),
         run=_application,
         claims=_application_claims,
         streams=1,
