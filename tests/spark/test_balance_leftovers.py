@@ -112,7 +112,6 @@ def test_an_executor_with_another_penstock_says_so(bare):
     assert f"the driver has {penstock.__version__}" in line
 
 
-@pytest.mark.xfail(reason="the annotations of `run` in `shipped` name penstock", strict=True)
 def test_what_is_shipped_needs_nothing_of_penstock_to_be_unpickled(bare):
     done = run_bare(bare, shipped(doubled()))
     assert done.stdout == "unpickled\n", done.stderr

@@ -75,6 +75,8 @@ def _choices(x: X, seed: int, extra: Extra) -> list[Sample]:
     samples: list[Sample] = []
     for bins in BINS:
         ways = schemes(bins) | {series: make(bins) for series, make in extra.items()}
+        if bins == BINS[0]:  # workers, rather than virtual ones
+            ways["cg"] = Consistent(bins, claims.VIRTUAL, half_life=None)
         for series, grouping in ways.items():
             samples += _samples(series, x, spread(grouping, keys), f"_{bins}")
     return samples

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from penstock.experiments.results import Claim, Table, at_least, at_most
 
-RECORDS, PER_WORKER = 1_000_000, 10
+RECORDS, PER_WORKER, VIRTUAL = 1_000_000, 10, 20
 EPSILON = 0.01
 PUBLISHED = "cg_as_published"
 
@@ -54,7 +54,15 @@ def choices(table: Table) -> list[Claim]:
         for bins in (10, 100, 1_000)
         for low, high in (("porc", "bounded_hash"), ("bounded_hash", "round_robin"))
     ]
-    return [*bounds, *fair, *skewed, *order]
+    workers = [
+        at_most(
+            "cg: imbalance of 10 workers at most epsilon + virtual workers / records",
+            EPSILON + 10 * VIRTUAL / RECORDS,
+            _worst(table, "cg", "imbalance_10"),
+        ),
+        at_most("cg: memory of 10 workers at Zipf-1.4", 1.6, table.mean("cg", 1.4, "memory_10")),
+    ]
+    return [*bounds, *fair, *workers, *skewed, *order]
 
 
 def epsilon(table: Table) -> list[Claim]:

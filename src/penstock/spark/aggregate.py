@@ -175,7 +175,7 @@ class Aggregation(RoutedOperator):
         """Merge partial states per key: with what Spark has kept of it, if this is a stream."""
         columns = [str(i) for i in range(len(work.key))]
         if not streaming:
-            return partials.groupBy(*columns).applyInPandas(merge_all(work), PAYLOAD)
+            return partials.groupBy(*columns).applyInArrow(merge_all(work), PAYLOAD)
         timeout, window = GroupStateTimeout.NoTimeout, None
         if self.ttl_ms is not None:
             timeout = GroupStateTimeout.ProcessingTimeTimeout
@@ -206,9 +206,7 @@ def _aggregator(
             f"aggregator must be an object, not a class; write {aggregator.__name__}(...)"
         )
     if aggregator is not None:
-        missing = [
-            name for name in (*functions, "finish") if not callable(getattr(aggregator, name, None))
-        ]
+        missing = [name for name in functions if not callable(getattr(aggregator, name, None))]
         if missing:
             raise PenstockError(
                 f"aggregator must have the methods zero, update, merge and finish; "

@@ -169,31 +169,31 @@ def grouped_by(kind: DataType) -> DataType:
 
 
 def merged(
-    work: Keyed, frames: Iterable[pd.DataFrame], before: bytes | None
+    work: Keyed, parts: Iterable[tuple[bytes, bytes]], before: bytes | None
 ) -> tuple[bytes, bytes]:
-    """Merge the partial states of one key into its state; return the key and the new state."""
+    """Merge pairs of one key and its partial states into its state; return both."""
     who, doing = b"", "load"
     try:
         whole = None if before is None else loads(work.aggregator, before)
         doing = "zero"
         whole = work.aggregator.zero() if before is None else whole
-        for frame in frames:
-            for key, data in zip(frame[WHO], frame[STATE], strict=True):
-                who, doing = bytes(key), "load"
-                part = loads(work.aggregator, bytes(data))
-                doing = "merge"
-                whole = work.aggregator.merge(whole, part)
+        for key, data in parts:
+            who, doing = bytes(key), "load"
+            part = loads(work.aggregator, bytes(data))
+            doing = "merge"
+            whole = work.aggregator.merge(whole, part)
         return who, dumps(work.aggregator, whole)
     except Exception as error:
         raise RuntimeError(_merge_failure(work, who, doing, error)) from error
 
 
-def merge_all(work: Keyed) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def merge_all(work: Keyed) -> Callable[[pa.Table], pa.Table]:
     """Return the function that merges the partial states of one key of a batch job."""
 
-    def run(frame: pd.DataFrame) -> pd.DataFrame:
-        who, data = merged(work, [frame], None)
-        return pd.DataFrame({WHO: [who], STATE: [data]})
+    def run(table: pa.Table) -> pa.Table:
+        parts = zip(table[WHO].to_pylist(), table[STATE].to_pylist(), strict=True)
+        who, data = merged(work, parts, None)
+        return pa.table({WHO: pa.array([who], pa.binary()), STATE: pa.array([data], pa.binary())})
 
     return run
 
@@ -218,7 +218,8 @@ def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Mer
         if state.hasTimedOut:
             state.remove()
             return
-        who, data = merged(work, frames, bytes(state.get[0]) if state.exists else None)
+        parts = (part for f in frames for part in zip(f[WHO], f[STATE], strict=True))
+        who, data = merged(work, parts, bytes(state.get[0]) if state.exists else None)
         end_ms = None if window is None else _end_ms(work, who, window)
         if end_ms is not None and end_ms <= state.getCurrentWatermarkMs():
             # The last records of a window that is over: they count, as with Spark's own windows.
@@ -228,7 +229,8 @@ def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Mer
             if ttl_ms is not None:
                 state.setTimeoutDuration(ttl_ms)
             if end_ms is not None:
-                state.setTimeoutTimestamp(end_ms)
+                # Spark's own windows end with the watermark, time-outs just after it.
+                state.setTimeoutTimestamp(max(end_ms - 1, state.getCurrentWatermarkMs() + 1))
         yield pd.DataFrame({WHO: [who], STATE: [data]})
 
     return run

@@ -49,6 +49,8 @@ spark = session(
     "penstock-test-lossy",
     spark__executor__memory="512m",
     spark__sql__shuffle__partitions="2",
+    spark__shuffle__io__retryWait="1s",
+    spark__shuffle__io__maxRetries="1",
 )
 balanced = penstock.balance(work, key="entity", schema="entity string, n int", instances=3)
 aggregated = penstock.aggregate(

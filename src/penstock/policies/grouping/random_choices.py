@@ -50,8 +50,7 @@ class RandomChoices(LoadCounting):
 
         The upper half of the room above the mean is reserved for the key that takes most of it
         (found by majority vote). A hot key keeps its bins full: rare keys that share one with it
-        would find room there now and then, and so be in several places. With 10 bins at Zipf-2
-        that takes a third of the memory off, and it never takes more (`docs/cg.md`).
+        would find room there now and then, and so be in several places.
     """
 
     name = "porc"
