@@ -23,7 +23,7 @@ from penstock.policies.grouping import (
     RoundRobin,
     TwoChoices,
 )
-from penstock.policies.kernels import Float64, Int64
+from penstock.policies.kernels import Float64, Int32, Int64
 from penstock.sim import Result, Synthetic, Words, Workload, replication, simulate
 
 RECORDS, DISTINCT = claims.RECORDS, 100_000
@@ -183,24 +183,18 @@ def _by_slot(result: Result, slots: int) -> dict[str, Float64]:
     """Differences between the largest and the smallest of all workers, slot by slot."""
     utilization = result.utilization(slots)
     queues = result.queues(slots)
-    latency = np.array([_mean_by(part, k) for part, k in _parts(result, slots)])
-    mean = utilization.mean(axis=1)
+    completions = np.array_split(result.completion_ms, slots)
+    instances = np.array_split(result.instances, slots)
+    k = result.load_ms.size
+    latency = np.array([_mean_by(*p, k) for p in zip(completions, instances, strict=True)])
     return {
         "queue_spread": (queues.max(axis=1) - queues.min(axis=1)).astype(np.float64),
         "latency_spread_ms": np.nanmax(latency, axis=1) - np.nanmin(latency, axis=1),
-        "imbalance": (utilization.max(axis=1) - mean) / mean,
+        "imbalance": np.array([imbalance(slot) for slot in utilization]),
     }
 
 
-def _parts(result: Result, slots: int) -> list[tuple[tuple[Float64, Int64], int]]:
-    completions = np.array_split(result.completion_ms, slots)
-    instances = np.array_split(result.instances.astype(np.int64), slots)
-    k = result.load_ms.size
-    return [(pair, k) for pair in zip(completions, instances, strict=True)]
-
-
-def _mean_by(part: tuple[Float64, Int64], k: int) -> Float64:
-    values, instances = part
+def _mean_by(values: Float64, instances: Int32, k: int) -> Float64:
     counts = np.bincount(instances, minlength=k)
     totals = np.bincount(instances, weights=values, minlength=k)
     means: Float64 = np.divide(totals, counts, out=np.full(k, np.nan), where=counts > 0)

@@ -227,13 +227,11 @@ def changing_capacity(table: Table) -> list[Claim]:
         late = [v for x, v in slots.items() if float(x) > 0.9 * len(slots)]
         claims += [
             at_most(f"{series}: imbalance in the last tenth", 0.1, sum(late) / len(late)),
-            at_most(f"{series}: longest queue at the end", 100, _at_end(table, series)),
+            at_most(
+                f"{series}: longest queue at the end", 100, _whole(table, series, "queue_at_end")
+            ),
         ]
     return claims
-
-
-def _at_end(table: Table, series: str) -> float:
-    return _whole(table, series, "queue_at_end")
 
 
 def _whole(table: Table, series: str, metric: str) -> float:

@@ -8,6 +8,7 @@ columns are there for Spark to group by.
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,11 @@ class Keyed:
     key: StructType
     returned: StructType
 
+    @cached_property
+    def arrow_key(self) -> pa.Schema:
+        """The key's columns as Arrow has them: looked up for every key."""
+        return arrow_schema(self.key)
+
 
 def partial(
     spec: OperatorSpec, work: Keyed, reports: "Accumulator[Reports]"
@@ -88,7 +94,7 @@ def _update(
     width = len(work.given)
     given = columns.select(range(width)).rename_columns(work.given.names)
     own = columns.select(range(width, columns.num_columns)).rename_columns(work.key.names)
-    own = own.cast(arrow_schema(work.key))
+    own = own.cast(work.arrow_key)
     costs_ms = np.empty(batch.num_rows)
     new: list[int] = []
     # Keys are told apart as Arrow has them: rows have local times, two of which may look alike.
@@ -242,7 +248,7 @@ def _end_ms(work: Keyed, who: bytes, window: int) -> int:
 
 
 def _key_of(work: Keyed, who: bytes) -> pa.RecordBatch:
-    return pa.ipc.read_record_batch(pa.py_buffer(who), arrow_schema(work.key))
+    return pa.ipc.read_record_batch(pa.py_buffer(who), work.arrow_key)
 
 
 def finish(work: Keyed) -> Callable[[Batches], Batches]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
-from penstock.policies.grouping.base import Grouping
+from penstock.policies.grouping.base import Grouping, resized
 from penstock.policies.kernels import Int32, Int64
 from penstock.policies.validation import int64_keys, whole
 
@@ -81,11 +81,9 @@ class LoadCounting(Grouping):
 
     def resize(self, instances: int) -> None:
         """Give new instances the mean load: with less they would be flooded."""
-        before = self._loads
         super().resize(instances)
-        self._loads = np.full(instances, int(before.mean()))
-        kept = min(instances, before.size)
-        self._loads[:kept] = before[:kept]
+        fill = int(self._loads.mean())
+        self._loads = resized(self._loads.astype(np.float64), instances, fill).astype(np.int64)
         self._counted = np.array([self._loads.sum(), self._period])
 
     def _state(self) -> Arrays:
