@@ -73,7 +73,7 @@ def test_policies_are_not_hashable():
 
 
 def test_registered_by_family():
-    groupings, costs = Policy.registered(Grouping), Policy.registered(CostModel)
+    groupings, costs = Grouping.registered(), CostModel.registered()
     assert groupings["posg"] is Proactive
     assert costs["count_min"] is CountMin
     assert not groupings.keys() & costs.keys()
@@ -82,7 +82,7 @@ def test_registered_by_family():
 
 
 def test_a_users_class_replaces_none_of_ours():
-    assert Policy.registered()["round_robin"] is RoundRobin
+    assert Grouping.registered()["round_robin"] is RoundRobin
     assert Counter not in Policy.registered().values()
 
 

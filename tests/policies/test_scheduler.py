@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.policies.grouping.scheduler import Scheduler, SchedulerState
+from penstock.policies.scheduler import Scheduler, SchedulerState
 
 ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN = SchedulerState
 

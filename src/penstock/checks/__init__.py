@@ -21,23 +21,25 @@ from types import ModuleType
 import numpy as np
 
 import penstock.policies
-from penstock.checks import common, cost_models, groupings
+from penstock.checks import common, cost_models, groupings, shedders
 from penstock.checks.aggregators import check_aggregator
 from penstock.checks.groupings import drive
 from penstock.checks.records import DISTINCT, cost_of
+from penstock.checks.shedders import drive_shedder
 from penstock.policies import Policy
 from penstock.policies.costs import CostModel, Exact
 from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder, average
 
-__all__ = ["check_aggregator", "discover", "drive", "example", "yield_checks"]
+__all__ = ["check_aggregator", "discover", "drive", "drive_shedder", "example", "yield_checks"]
 
 Check = Callable[[], None]
 
 
-def discover() -> dict[str, type[Policy]]:
+def discover() -> list[type[Policy]]:
     """Import everything below `penstock.policies` and return the registered classes."""
     _import_all(penstock.policies)
-    return Policy.registered()
+    return [cls for family in Policy.families().values() for cls in family]
 
 
 def _import_all(package: ModuleType) -> None:
@@ -52,6 +54,9 @@ def example(cls: type[Policy]) -> Policy:
     parameters = cls.parameters()
     if issubclass(cls, Grouping):
         needed["instances"] = 5
+    if issubclass(cls, Shedder):
+        given = {"target": average("20 ms"), "mean_cost_ms": 5.0, "ratio": 0.3}
+        needed |= {name: value for name, value in given.items() if name in parameters}
     if "costs" in parameters:
         needed["costs"] = Exact(keys, cost_of(keys))
     if {"keys", "costs_ms"} <= set(parameters):
@@ -66,5 +71,7 @@ def yield_checks(policy: Policy) -> Iterator[tuple[str, Check]]:
         checks += cost_models.CHECKS
     if isinstance(policy, Grouping):
         checks += groupings.CHECKS
+    if isinstance(policy, Shedder):
+        checks += shedders.CHECKS
     for check in checks:
         yield check.__name__.removeprefix("check_"), partial(check, policy)

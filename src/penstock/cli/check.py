@@ -4,17 +4,23 @@ import click
 
 from penstock.checks import yield_checks
 from penstock.cli.console import output
-from penstock.cli.own import load_grouping, make
+from penstock.cli.own import load, make
+from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder, average
 
 
 @click.command
-@click.argument("grouping")
-@click.option("--instances", default=5, help="Instances to check it with.")
-def check(grouping: str, instances: int) -> int:
-    """Run the conformance suite on GROUPING, one of your own: module:Class or file.py:Class."""
-    policy = make(load_grouping(grouping), instances)
+@click.argument("policy")
+@click.option("--instances", default=5, help="Instances to check a grouping with.")
+def check(policy: str, instances: int) -> int:
+    """Run the conformance suite on POLICY, one of your own: module:Class or file.py:Class.
+
+    It may be a grouping, or a shedder.
+    """
+    cls = load(policy, Grouping, Shedder)
+    own = make(cls, average("20 ms") if issubclass(cls, Shedder) else instances)
     failed = 0
-    for name, run in yield_checks(policy):
+    for name, run in yield_checks(own):
         try:
             run()
             output.print(f"[green]ok[/]    {name}")

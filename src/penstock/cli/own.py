@@ -10,70 +10,82 @@ from pathlib import Path
 from types import ModuleType
 
 from penstock.errors import PenstockError
-from penstock.policies.grouping import Grouping
+from penstock.policies.learner import Learner
+
+# What a policy of the user's own must implement, and what it is made from.
+_ROLES: dict[str, tuple[str, str]] = {
+    "grouping": ("route", "instances"),
+    "shedder": ("admit", "target"),
+}
 
 
-def load_grouping(spec: str) -> type[Grouping]:
-    """Load a grouping class from `module:Class` or `path/to/file.py:Class`."""
+def load(spec: str, *families: type[Learner]) -> type[Learner]:
+    """Load a policy class from `module:Class` or `path/to/file.py:Class`."""
+    family = " or ".join(one.family for one in families)
     place, _, name = spec.rpartition(":")
     if not place or not name:
-        raise PenstockError(f"grouping must be module:Class or file.py:Class; got {spec!r}")
-    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+        raise PenstockError(f"{family} must be module:Class or file.py:Class; got {spec!r}")
+    module = (
+        _load_file(family, Path(place)) if place.endswith(".py") else _load_module(family, place)
+    )
     found = getattr(module, name, None)
-    if not (inspect.isclass(found) and issubclass(found, Grouping)):
-        own = [n for n, c in vars(module).items() if _is_own_grouping(c, module)]
+    if not (inspect.isclass(found) and issubclass(found, families)):
+        own = [n for n, c in vars(module).items() if _is_own(c, families, module)]
+        classes = " or ".join(f"penstock.{one.__name__}" for one in families)
         raise PenstockError(
-            f"grouping: {place!r} has no grouping {name!r}; "
-            f"it has {', '.join(own) if own else 'none (subclass penstock.Grouping)'}"
+            f"{family}: {place!r} has no {family} {name!r}; "
+            f"it has {', '.join(own) if own else f'none (subclass {classes})'}"
         )
     if inspect.isabstract(found):
-        raise PenstockError(f"grouping: {name} must implement `route`; it does not")
+        method, _ = _ROLES[found.family]
+        raise PenstockError(f"{family}: {name} must implement `{method}`; it does not")
     return found
 
 
-def make(cls: type[Grouping], instances: int) -> Grouping:
-    """Make a grouping of the user's own, which must need nothing but the number of instances."""
+def make(cls: type[Learner], given: object) -> Learner:
+    """Make a policy of the user's own, which must need nothing but what its family is made from."""
     try:
-        return cls(instances)
+        return cls(given)  # type: ignore[call-arg]
     except PenstockError:
         raise
     except Exception as error:
+        _, parameter = _ROLES[cls.family]
         raise PenstockError(
-            f"grouping: {cls.__name__}({instances}) fails ({type(error).__name__}: {error}); give "
-            "all parameters but instances a default"
+            f"{cls.family}: {cls.__name__}({given}) fails ({type(error).__name__}: {error}); give "
+            f"all parameters but {parameter} a default"
         ) from error
 
 
-def _is_own_grouping(candidate: object, module: ModuleType) -> bool:
+def _is_own(candidate: object, families: tuple[type, ...], module: ModuleType) -> bool:
     return (
         inspect.isclass(candidate)
-        and issubclass(candidate, Grouping)
+        and issubclass(candidate, families)
         and candidate.__module__ == module.__name__
     )
 
 
-def _load_file(path: Path) -> ModuleType:
+def _load_file(family: str, path: Path) -> ModuleType:
     # Under a name of its own: a file called random.py must not become everybody's random.
     spec = importlib.util.spec_from_file_location(f"own_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise PenstockError(f"grouping: no such file {str(path)!r}")
+        raise PenstockError(f"{family}: no such file {str(path)!r}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    _run(path.name, partial(spec.loader.exec_module, module))
+    _run(family, path.name, partial(spec.loader.exec_module, module))
     return module
 
 
-def _load_module(name: str) -> ModuleType:
+def _load_module(family: str, name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
     found: list[ModuleType] = []
-    _run(name, lambda: found.append(importlib.import_module(name)))
+    _run(family, name, lambda: found.append(importlib.import_module(name)))
     return found[0]
 
 
-def _run(name: str, load: Callable[[], object]) -> None:
+def _run(family: str, name: str, importing: Callable[[], object]) -> None:
     try:
-        load()
+        importing()
     except Exception as error:
         raise PenstockError(
-            f"grouping: cannot import {name!r} ({type(error).__name__}: {error})"
+            f"{family}: cannot import {name!r} ({type(error).__name__}: {error})"
         ) from error

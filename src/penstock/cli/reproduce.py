@@ -10,11 +10,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 from penstock.cli.console import errors, output
-from penstock.cli.own import load_grouping, make
+from penstock.cli.own import load, make
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
+from penstock.policies.shedding import Shedder, average
 from penstock.policies.validation import known, whole
 from penstock.report import draw
 from penstock.report.plots import COLOURS
@@ -38,6 +39,11 @@ PATH = click.Path(path_type=Path)
     multiple=True,
     help="A grouping of your own as another series: module:Class or file.py:Class.",
 )
+@click.option(
+    "--shedder",
+    multiple=True,
+    help="A shedder of your own as another series of las-*: module:Class or file.py:Class.",
+)
 def reproduce(
     name: str | None,
     list_: bool,
@@ -47,6 +53,7 @@ def reproduce(
     master: str | None,
     seed: int,
     grouping: tuple[str, ...],
+    shedder: tuple[str, ...],
 ) -> None:
     """Run a figure of a paper and compare its claims with what we measure.
 
@@ -65,7 +72,7 @@ def reproduce(
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
         writable_folder("--json: its folder", json.parent)
-    extra = _own(grouping)
+    extra = _own(experiment, grouping, shedder)
     checked_master(master or experiment.master)
     java_version()
     with _progress(experiment) as progress:
@@ -80,15 +87,21 @@ def reproduce(
         _write(experiment, document, out)
 
 
-def _own(specs: tuple[str, ...]) -> Extra:
+def _own(experiment: Experiment, groupings: tuple[str, ...], shedders: tuple[str, ...]) -> Extra:
+    shedding = experiment.family is Shedder
+    if groupings if shedding else shedders:
+        wrong, right = ("grouping", "shedder") if shedding else ("shedder", "grouping")
+        raise PenstockError(
+            f"--{wrong}: {experiment.name} compares {right}s; use --{right}, or another experiment"
+        )
     extra: Extra = {}
-    for spec in specs:
-        cls = load_grouping(spec)
+    for spec in shedders or groupings:
+        cls = load(spec, experiment.family)
         by_value(cls)
-        make(cls, 5)  # a constructor that fails should fail here
+        make(cls, average("6.4 ms") if shedding else 5)  # one that fails should fail here
         series = str(vars(cls).get("name") or cls.__name__)
         if series in COLOURS or series in extra:
-            raise PenstockError(f"grouping: the name {series!r} is taken; give yours another one")
+            raise PenstockError(f"{cls.family}: the name {series!r} is taken; choose another one")
         extra[series] = cls
     return extra
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.experiments.results import Claim, Table
 from penstock.policies.grouping import Grouping
+from penstock.policies.learner import Learner
 
 X = float | str
 
@@ -19,8 +20,9 @@ class Sample(NamedTuple):
     value: float
 
 
-# The user's own groupings by the name of their series: made from the number of instances.
-Extra = dict[str, Callable[[int], Grouping]]
+# The user's own policies by the name of their series: groupings are made from the number of
+# instances, shedders from the target.
+Extra = dict[str, Callable[[Any], Any]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Experiment:
         main_metric: the one to print and to plot first.
         metrics: those to plot.
         params: what was held constant, for the record.
+        family: of the policies that are compared.
     """
 
     name: str
@@ -57,3 +60,4 @@ class Experiment:
     main_metric: str = "speedup"
     metrics: tuple[str, ...] = ("speedup", "steady_speedup", "completion_ms")
     params: dict[str, object] = field(default_factory=dict)
+    family: type[Learner] = Grouping

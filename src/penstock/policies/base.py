@@ -18,23 +18,24 @@ class Policy:
     arrays (`_state`, `_load`). A class attribute `name` registers it.
 
     Example:
-        >>> from penstock.policies.grouping import RoundRobin
+        >>> from penstock.policies.grouping import Grouping, RoundRobin
         >>> policy = RoundRobin(instances=3)
         >>> policy, policy.clone(instances=4), policy == RoundRobin(3)
         (RoundRobin(instances=3), RoundRobin(instances=4), True)
-        >>> Policy.named("round_robin", instances=3) == policy
+        >>> Grouping.named("round_robin", instances=3) == policy
         True
     """
 
     name: ClassVar[str] = ""
-    _registry: ClassVar[dict[str, type["Policy"]]] = {}
+    family: ClassVar[str] = ""
+    _registry: ClassVar[dict[tuple[str, str], type["Policy"]]] = {}
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         # Only what the project ships is registered: a user's class comes as an object, and
         # may well be called like one of ours.
         if "name" in vars(cls) and cls.__module__.startswith("penstock."):
-            Policy._registry[cls.name] = cls
+            Policy._registry[cls.family, cls.name] = cls
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
@@ -47,25 +48,31 @@ class Policy:
         parameters = inspect.signature(cls).parameters.values()
         return {p.name for p in parameters if p.default is inspect.Parameter.empty}
 
+    @classmethod
+    def registered(cls) -> dict[str, type[Self]]:
+        """All policies of a family by their registered names: `Grouping.registered()`."""
+        found = sorted(Policy._registry.items())
+        return {name: one for (_, name), one in found if issubclass(one, cls)}
+
     @staticmethod
-    def registered(family: type["Policy"] | None = None) -> dict[str, type["Policy"]]:
-        """All policies of a family (default: of every family) by their registered names."""
-        wanted = family or Policy
-        return {n: c for n, c in sorted(Policy._registry.items()) if issubclass(c, wanted)}
+    def families() -> dict[str, list[type["Policy"]]]:
+        """All registered policies, by family."""
+        found: dict[str, list[type[Policy]]] = {}
+        for (family, _), one in sorted(Policy._registry.items()):
+            found.setdefault(family, []).append(one)
+        return found
 
     @classmethod
     def named(cls, name: str, **params: Any) -> Self:  # noqa: ANN401
         """Make a policy from its registered name and its parameters, as read from TOML."""
-        found = Policy.registered(cls)[known("policy", name, Policy.registered(cls))]
+        choices = cls.registered()
+        found = choices[known("policy", name, choices)]
         for param in params:
             known(f"parameter of {name}", param, found.parameters())
         missing = found.required() - params.keys()
         if missing:
             raise PenstockError(f"{name} needs {', '.join(sorted(missing))}; got {params}")
-        made = found(**params)
-        if not isinstance(made, cls):  # pragma: no cover - `registered` has filtered
-            raise PenstockError(f"{name!r} is not a {cls.__name__}")
-        return made
+        return found(**params)
 
     def params(self) -> dict[str, Any]:
         """Constructor arguments as they are now."""

@@ -35,6 +35,8 @@ class Feedback:
         delta_ms: the answer: the instance's true clock minus the scheduler's, or None.
         slowdown: its true costs over the nominal ones; only an engine that knows can tell.
         utilization: work it was given in the last time slot over what it can do in one.
+        waited_ms: how long records have waited before they were executed, in total.
+        records: how many records that is about.
     """
 
     instance: int
@@ -43,6 +45,8 @@ class Feedback:
     delta_ms: float | None = None
     slowdown: float | None = None
     utilization: float | None = None
+    waited_ms: float | None = None
+    records: int = 0
 
     @property
     def message_bytes(self) -> int:

@@ -24,6 +24,12 @@ COLOURS = {
     "bounded_hash": "#00838f",
     "cg_as_published": "#d1822c",
     "cg": "#1565c0",
+    "random_drop": "#8c8c8c",
+    "mean_cost": "#c62828",
+    "las_as_published": "#d1822c",
+    "las": "#1565c0",
+    "las_cheap_first": "#8e24aa",
+    "full_knowledge_cheap_first": "#7cb342",
 }
 LABELS = {
     "completion_ms": "mean completion time (ms)",
@@ -39,6 +45,10 @@ LABELS = {
     "moves": "virtual workers moved",
     "throughput_per_s": "records per second",
     "batch_ms": "batch duration (ms)",
+    "queuing_ms": "mean waiting time (ms)",
+    "dropped_ratio": "share of records dropped",
+    "shedding_ratio": "dropped, relative to Base Line",
+    "waiting_ms": "mean waiting time (ms)",
 }
 _ABREAST = 3
 # So many values of x at most get a tick each, on a logarithmic axis if they are far apart.
@@ -85,7 +95,7 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         own = [row for row in rows if row["series"] == series]
         at = [place[row["x"]] for row in own]
         colour = COLOURS.get(series) or next(spare)
-        wide = 2.4 if series in ("posg", "cg") else 1.5
+        wide = 2.4 if series in ("posg", "cg", "las") else 1.5
         means = [row["mean"] for row in own]
         mark = "o" if len(own) < 40 else ""
         panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)

@@ -1,6 +1,11 @@
-"""The engine of virtual time: an operator with k FIFO instances behind a grouping."""
+"""The engine of virtual time: k FIFO instances behind a grouping, and perhaps a shedder."""
 
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder
+from penstock.policies.shedding.base import checked
 from penstock.policies.validation import at_least_zero, positive, whole
 from penstock.sim.answers import AnswersRun
 from penstock.sim.result import Result
@@ -17,11 +22,13 @@ def simulate(
     delay_ms: float = 0.0,
     sources: int = 1,
     slot_ms: float | None = None,
+    shedder: Shedder | None = None,
+    protected: npt.ArrayLike | None = None,
 ) -> Result:
     """Route and execute a stream in virtual time.
 
-    The grouping is the one that runs on Spark: it is asked for every record when it arrives, and
-    hears what an instance says after the network's delay. It learns: pass a clone to keep yours.
+    The policies are those that run on Spark: they are asked for every record when it arrives, and
+    hear what an instance says after the network's delay. They learn: pass clones to keep yours.
 
     Args:
         grouping: what is tried.
@@ -30,6 +37,8 @@ def simulate(
         delay_ms: time a message takes from an instance to the scheduler.
         sources: how many route on their own, with a copy of the grouping each.
         slot_ms: time slot after which instances tell their utilization; None if they do not.
+        shedder: what decides which records are dropped; None drops nothing.
+        protected: records that the shedder must not drop; None protects nothing.
 
     Example:
         >>> from penstock.policies.grouping import RoundRobin
@@ -41,6 +50,21 @@ def simulate(
     sources = whole("sources", sources, least=1)
     if slot_ms is not None:
         slot_ms = positive("slot_ms", slot_ms)
+    if shedder is not None:
+        _refuse_misfit(grouping, shedder, sources, slot_ms)
     if sources == 1 and slot_ms is None:
-        return AnswersRun(grouping, stream, slowdowns, delay_ms).result()
+        *_, spared = checked(stream.keys, stream.arrivals_ms, None, protected)
+        return AnswersRun(grouping, stream, slowdowns, delay_ms, shedder, spared).result()
     return SourcesRun(grouping, stream, slowdowns, delay_ms, sources, slot_ms).result()
+
+
+def _refuse_misfit(
+    grouping: Grouping, shedder: Shedder, sources: int, slot_ms: float | None
+) -> None:
+    if sources > 1 or slot_ms is not None:
+        raise PenstockError("a shedder needs one source, and no slot_ms; leave them out")
+    if shedder.instances != grouping.instances:
+        raise PenstockError(
+            f"shedder: instances must be that of the grouping ({grouping.instances}); "
+            f"got {shedder.instances}"
+        )

@@ -1,12 +1,13 @@
 """What a simulation gives."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from penstock.control.stats import imbalance
 from penstock.errors import PenstockError
-from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.kernels import Bool, Float64, Int32, Int64
 from penstock.policies.validation import whole
 from penstock.sim.workloads import Stream
 
@@ -28,7 +29,7 @@ class Result:
     Attributes:
         completion_ms: per record, waiting plus execution.
         executed_ms: per record, execution alone.
-        instances: per record, where it was executed.
+        instances: per record, where it was executed; -1 if it was shed, its times are 0 then.
         load_ms: per instance, total execution time.
         messages: how many messages the instances sent to the scheduler.
         message_bytes: their size in total.
@@ -53,8 +54,25 @@ class Result:
 
     def mean_completion_ms(self, start: int = 0, stop: int | None = None) -> float:
         """Mean completion time of the records from `start` up to `stop`; NaN if there are none."""
-        part = self.completion_ms[start:stop]
+        return self._mean(self.completion_ms, start, stop)
+
+    def mean_waiting_ms(self, start: int = 0, stop: int | None = None) -> float:
+        """Mean waiting time of the records from `start` up to `stop`; NaN if there are none."""
+        return self._mean(self.completion_ms - self.executed_ms, start, stop)
+
+    def _mean(self, values: Float64, start: int, stop: int | None) -> float:
+        part = values[start:stop][self.kept[start:stop]]
         return float(part.mean()) if part.size else float("nan")
+
+    @cached_property
+    def kept(self) -> Bool:
+        """Which records were executed and not shed."""
+        return self.instances >= 0
+
+    def dropped_ratio(self, start: int = 0, stop: int | None = None) -> float:
+        """Share of the records from `start` up to `stop` that was shed; NaN if there are none."""
+        part = self.kept[start:stop]
+        return 1 - float(part.mean()) if part.size else float("nan")
 
     @property
     def messages_per_100(self) -> float:
@@ -69,7 +87,8 @@ class Result:
     @property
     def memory(self) -> float:
         """Places where keys have state, over the number of keys: 1 if every key has one."""
-        return replication(self.stream.keys, self.instances, self.load_ms.size)
+        kept = self.kept
+        return replication(self.stream.keys[kept], self.instances[kept], self.load_ms.size)
 
     def utilization(self, slots: int) -> Float64:
         """Work given to each instance in each of `slots` equal slots of time, over its length."""
@@ -80,7 +99,8 @@ class Result:
         length_ms = float(arrivals[-1] - arrivals[0]) / slots
         slot = np.minimum(((arrivals - arrivals[0]) / length_ms).astype(np.int64), slots - 1)
         k = self.load_ms.size
-        work = np.bincount(slot * k + self.instances, weights=self.executed_ms, minlength=slots * k)
+        cell = (slot * k + self.instances)[self.kept]
+        work = np.bincount(cell, weights=self.executed_ms[self.kept], minlength=slots * k)
         return work.reshape(slots, k) / length_ms
 
     def queues(self, slots: int) -> Int64:

@@ -9,6 +9,7 @@ from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
+from penstock.policies.learner import Learner
 from penstock.policies.validation import float64s, positive, whole
 from penstock.sim.result import Result
 from penstock.sim.workloads import Stream
@@ -50,11 +51,11 @@ class Service:
             changed = True
         return changed
 
-    def tell_slowdowns(self, grouping: Grouping) -> None:
+    def tell_slowdowns(self, policy: Learner) -> None:
         """Tell a yardstick how fast instances really are."""
-        if grouping.knows_truth:
+        if policy.knows_truth:
             for instance, slowdown in enumerate(self.slowdown):
-                grouping.observe(Feedback(instance, slowdown=float(slowdown)))
+                policy.observe(Feedback(instance, slowdown=float(slowdown)))
 
     def execute(self, start: int, stop: int) -> None:
         """Execute records whose instances have been filled in."""
@@ -63,7 +64,8 @@ class Service:
     def result(self, groupings: Sequence[Grouping], **more: object) -> Result:
         """Return what happened."""
         k = self.free_ms.size
-        load = np.bincount(self.instances, weights=self.executed_ms, minlength=k)
+        kept = self.instances >= 0
+        load = np.bincount(self.instances[kept], weights=self.executed_ms[kept], minlength=k)
         return Result(
             completion_ms=self.finished_ms - self.stream.arrivals_ms,
             executed_ms=self.executed_ms,
@@ -119,6 +121,10 @@ def serve(
     """First in, first out: execute each record when its instance is done with those before."""
     for i in range(start, stop):
         chosen = instances[i]
+        if chosen < 0:  # shed
+            executed_ms[i] = 0.0
+            finished_ms[i] = arrivals_ms[i]
+            continue
         executed_ms[i] = costs_ms[i] * slowdown[chosen]
         free_ms[chosen] = max(free_ms[chosen], arrivals_ms[i]) + executed_ms[i]
         finished_ms[i] = free_ms[chosen]

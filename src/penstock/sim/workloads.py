@@ -75,6 +75,16 @@ class Stream:
             raise PenstockError(f"arrivals_ms must not decrease; they do at record {where}")
         return replace(self, arrivals_ms=arrivals)
 
+    def part(self, start: int, stop: int | None = None) -> Self:
+        """Return the records from `start` up to `stop`, with their times of arrival."""
+        chosen = slice(start, stop)
+        return replace(
+            self,
+            keys=self.keys[chosen],
+            costs_ms=self.costs_ms[chosen],
+            arrivals_ms=self.arrivals_ms[chosen],
+        )
+
     def exact_costs(self) -> Exact:
         """Return what Full Knowledge is fed with."""
         keys, first = np.unique(self.keys, return_index=True)

@@ -148,7 +148,7 @@ def _maker(grouping: str | Grouping, instances: int | None) -> Callable[[int], G
                 f"got {instances}"
             )
         return lambda _: grouping
-    known("grouping", grouping, Grouping.registered(Grouping))
+    known("grouping", grouping, Grouping.registered())
     more = {"capacity": _CAPACITY} if grouping == Proactive.name else {}
     Grouping.named(grouping, instances=instances or 1, **more)
     return lambda slots: Grouping.named(grouping, instances=instances or slots, **more)

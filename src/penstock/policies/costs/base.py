@@ -16,6 +16,8 @@ class CostModel(Policy, ABC):
     measurements can be sent to another place and old ones fade.
     """
 
+    family = "cost model"
+
     @abstractmethod
     def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
         """Learn from executed records: their keys and what each of them cost."""

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.policies.base import Policy
-from penstock.policies.costs import CostModel
-from penstock.policies.feedback import Feedback, SyncRequest, Tracker
+from penstock.policies.feedback import SyncRequest
+from penstock.policies.grouping.greedy import assign
 from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.learner import Learner
 from penstock.policies.validation import float64s, int64_keys, whole
 
 
@@ -27,11 +27,10 @@ class Routed(NamedTuple):
     request: SyncRequest | None = None
 
 
-class Grouping(Policy, ABC):
+class Grouping(Learner, ABC):
     """Decides for every record which of the operator's instances gets it.
 
-    A grouping of your own needs `route` only. If it wants to hear from the instances, it hands
-    out a `tracker` for each of them, and gets their messages in `observe`.
+    A grouping of your own needs `route` only; to learn, see `Learner`.
 
     Args:
         instances: number of parallel instances k, >= 1.
@@ -43,6 +42,8 @@ class Grouping(Policy, ABC):
         >>> Alternate(instances=2).route(np.array([1, 2, 3]))
         array([1, 0, 1], dtype=int32)
     """
+
+    family = "grouping"
 
     def __init__(self, instances: int) -> None:
         self.instances = whole("instances", instances, least=1)
@@ -78,26 +79,6 @@ class Grouping(Policy, ABC):
             return Routed(self.route(keys, now_ms))
         return Routed(self.route(keys[:1], now_ms[:1]), answerable=True)
 
-    def _silent(self) -> bool:
-        """Whether no instance has a tracker, and so none will ever answer."""
-        return type(self).tracker is Grouping.tracker
-
-    def tracker(self, instance: int) -> Tracker | None:
-        """Return the part that lives at an instance; None if nothing needs to be measured."""
-        return None
-
-    def measurements(self) -> CostModel | None:
-        """Return an empty model of the kind that trackers send; None if they send none."""
-        return None
-
-    def observe(self, feedback: Feedback) -> None:
-        """Take a message of an instance; one of an instance that has been removed is dropped."""
-        if feedback.instance < self.instances:
-            self._observe(feedback)
-
-    def _observe(self, feedback: Feedback) -> None:
-        """Learn from a message of an instance; nothing by default."""
-
     def resize(self, instances: int) -> None:
         """Go on with another number of instances."""
         self.instances = whole("instances", instances, least=1)
@@ -113,34 +94,15 @@ class Grouping(Policy, ABC):
         trial.restore(trial.snapshot())
         trial.route_together(keys)
 
-    def expected_total_ms(self, feedback: Feedback) -> float:
-        """Return what the records of a message were expected to cost; 0 if nobody expects."""
-        return 0.0
-
-    @property
-    def learns(self) -> bool:
-        """Whether what it has heard from instances changes its decisions."""
-        return self.measurements() is not None
-
     @property
     def fan_out(self) -> int:
         """On how many instances at most the records of one key may end."""
         return self.instances
 
     @property
-    def state(self) -> str:
-        """The state the grouping is in, for plots and journals."""
-        return "RUN"
-
-    @property
     def moves(self) -> int:
         """How many virtual workers it has moved between instances."""
         return 0
-
-    @property
-    def knows_truth(self) -> bool:
-        """Whether an engine should tell true slowdowns: for yardsticks only."""
-        return False
 
 
 def checked(keys: npt.ArrayLike, now_ms: npt.ArrayLike | None) -> tuple[Int64, Float64]:
@@ -152,6 +114,8 @@ def checked(keys: npt.ArrayLike, now_ms: npt.ArrayLike | None) -> tuple[Int64, F
 
 
 _STEPS = np.iinfo(np.uint16).max
+# Share of an instance's mean load up to which one record does not matter.
+_NEGLIGIBLE = 0.005
 
 
 def idle_clocks(instances: int, router: int) -> Float64:
@@ -168,18 +132,27 @@ def resized(array: Float64, length: int, fill: float) -> Float64:
     return longer
 
 
-def longest_first(grouping: Grouping, costs_ms: Float64, keys: npt.ArrayLike) -> Int32:
-    """Route records by decreasing cost, and return their instances in the order of arrival.
+def longest_first(costs_ms: Float64, clock_ms: Float64, slowdown: Float64) -> Int32:
+    """Assign records by decreasing cost, and return their instances in the order of arrival.
 
-    With exact costs the makespan is at most 4/3 - 1/(3k) times the optimum (Graham, 1969).
+    With exact costs the makespan is at most 4/3 - 1/(3k) times the optimum (Graham, 1969). Where
+    no record matters, the order of arrival is as good: it is at most one record above the mean.
+
+    Args:
+        costs_ms: cost of each record on an instance with slowdown 1.
+        clock_ms: finish clock of each instance, moved on in place.
+        slowdown: of each instance.
     """
-    array = int64_keys("keys", keys)
+    now = np.zeros(costs_ms.size)
+    out = np.empty(costs_ms.size, dtype=np.int32)
     longest_ms = float(costs_ms.max(initial=0.0))
-    if longest_ms <= 0:
-        return grouping.route(array)
+    if longest_ms <= _NEGLIGIBLE * float(costs_ms.sum()) / clock_ms.size:
+        assign(costs_ms, now, clock_ms, slowdown, out)
+        return out
     # In 65,536 steps: as good as exact, and sorted by radix, ten times as fast.
     shortness = (_STEPS * (1 - costs_ms / longest_ms)).astype(np.uint16)
     order = np.argsort(shortness, kind="stable")
-    out = np.empty(array.size, dtype=np.int32)
-    out[order] = grouping.route(array[order])
+    assigned = np.empty_like(out)
+    assign(costs_ms[order], now, clock_ms, slowdown, assigned)
+    out[order] = assigned
     return out

@@ -51,7 +51,7 @@ class FullKnowledge(Grouping):
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
         """Assign the longest first."""
-        return longest_first(self, self.costs.estimate(keys), keys)
+        return longest_first(self.costs.estimate(keys), self._clock_ms, self._slowdown)
 
     def begin(self, router: int) -> None:
         """All instances are idle."""

@@ -9,6 +9,7 @@ from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import SpaceSaving, heavy_hitters
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
+from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import (
     Grouping,
@@ -20,18 +21,12 @@ from penstock.policies.grouping.base import (
 )
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
-from penstock.policies.grouping.scheduler import SchedulerState
 from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
+from penstock.policies.scheduler import SchedulerState
 from penstock.policies.trackers import WhenAsked
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
-# Variance of the slowdown of an instance that has not been heard of.
-_UNKNOWN = 0.1
-# Comparisons of costs of the same key after which their variance is known half.
-_PAIRS = 32.0
-# The table is aged in steps of this share of its half-life.
-_AGING = 1 / 32
 
 
 class Proactive(Grouping):
@@ -113,14 +108,12 @@ class Proactive(Grouping):
         self.half_life = above_zero("half_life", half_life)
         self.drift = at_least_zero("drift", drift)
         self.seed = whole("seed", seed, least=0)
-        self._costs = self._model()
+        self._costs = PooledCosts(
+            self.instances, self.capacity, self.half_life, self.drift, self.seed
+        )
         self._clock_ms = np.zeros(self.instances)
         self._correction_ms = np.zeros(self.instances)
-        self._slowdown = np.ones(self.instances)
-        self._uncertainty = np.full(self.instances, _UNKNOWN)
-        self._heard = np.zeros(self.instances, dtype=np.bool_)
         self._running = False
-        self._unaged = np.zeros(1)
         self._windows = np.full(self.instances, min(self.first_window, self.window))
         self._left = self._windows.copy()
         self._turn = np.zeros(1, dtype=np.int64)
@@ -134,9 +127,6 @@ class Proactive(Grouping):
     def frugal(cls, instances: int, **params: Any) -> Self:  # noqa: ANN401
         """Return a preset that sends fewer messages than the paper's own scheme."""
         return cls(instances, **{"window": 2048, "first_window": 128, **params})
-
-    def _model(self) -> SpaceSaving:
-        return SpaceSaving(min(self.instances * self.capacity, MAX_CAPACITY), self.seed)
 
     def tracker(self, instance: int) -> WhenAsked:
         """Return what measures an instance's records and answers requests."""
@@ -154,11 +144,7 @@ class Proactive(Grouping):
         """Return what the measured records were expected to cost on this instance."""
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
-        hits = feedback.costs.hits()
-        expected = float((self._costs.estimate(feedback.costs.keys()) * hits).sum())
-        evicted = feedback.costs.records - float(hits.sum())
-        expected += evicted * heavy_hitters.mean_of_rest(self._costs.table[2])
-        return expected * float(self._slowdown[feedback.instance])
+        return self._costs.expected_total_ms(feedback.instance, feedback.costs)
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Route all records, asking nothing."""
@@ -169,7 +155,9 @@ class Proactive(Grouping):
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
         """Assign the longest first: they cannot be balanced by what comes after."""
-        return longest_first(self, self._costs.estimate(keys), keys)
+        if not self._running:
+            return self.route(keys)
+        return longest_first(self._costs.estimate(keys), self._clock_ms, self._costs.slowdown)
 
     def begin(self, router: int) -> None:
         """All instances are idle."""
@@ -194,7 +182,8 @@ class Proactive(Grouping):
 
     def _assign(self, keys: Int64, now_ms: Float64, left: Int64, out: Int32) -> int:
         turn = -1 if self._running else int(self._turn[0])
-        args = self._clock_ms, self._slowdown, left, turn, out, *self._costs.table
+        costs = self._costs
+        args = self._clock_ms, costs.slowdown, left, turn, out, *costs.table.table
         routed = _assign(keys, now_ms, *args)
         if turn >= 0:
             self._turn[0] = (turn + routed) % self.instances
@@ -205,33 +194,19 @@ class Proactive(Grouping):
         if feedback.costs is not None:
             if not isinstance(feedback.costs, SpaceSaving):
                 raise PenstockError(f"costs must be SpaceSaving; got {feedback.costs!r}")
-            self._learn(feedback.instance, feedback.costs)
+            self._costs.learn(feedback.instance, feedback.costs)
+            self._running = bool(self._costs.heard.all())
         if feedback.delta_ms is not None:
             i = feedback.instance
             self._clock_ms[i] += feedback.delta_ms - self._correction_ms[i]
             self._correction_ms[i] = feedback.delta_ms
 
-    def _learn(self, instance: int, measured: SpaceSaving) -> None:
-        if not measured.records:
-            return
-        if not self._running:
-            self._heard[instance] = True
-            self._running = bool(self._heard.all())
-        entries, _, totals, _ = measured.table
-        speed = self._slowdown, self._uncertainty, self.drift
-        args = *speed, self.half_life, self._unaged, entries, totals, *self._costs.table
-        _learn(instance, *args)
-
     def resize(self, instances: int) -> None:
         """Keep what was learnt about costs; new instances start idle, of average speed."""
         super().resize(instances)
-        learnt, self._costs = self._costs, self._model()
-        self._costs.merge(learnt)
+        self._costs = self._costs.resized(self.instances, self.capacity)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
         self._correction_ms = resized(self._correction_ms, instances, 0.0)
-        self._slowdown = resized(self._slowdown, instances, 1.0)
-        self._uncertainty = resized(self._uncertainty, instances, _UNKNOWN)
-        self._heard = np.full(instances, self._running)
         self._windows = np.full(instances, min(self.first_window, self.window))
         self._left = self._windows.copy()
         self._turn[0] = 0
@@ -246,19 +221,15 @@ class Proactive(Grouping):
         return {
             "clock_ms": self._clock_ms,
             "correction_ms": self._correction_ms,
-            "slowdown": self._slowdown,
-            "uncertainty": self._uncertainty,
-            "heard": self._heard,
-            "unaged": self._unaged,
             "windows": self._windows,
             "left": self._left,
             "turn": self._turn,
-            **{f"costs.{name}": array for name, array in self._costs._state().items()},
+            **self._costs.arrays(),
         }
 
     def _load(self, state: Arrays) -> None:
         super()._load(state)
-        self._running = bool(self._heard.all())
+        self._running = bool(self._costs.heard.all())
 
 
 @kernel
@@ -296,41 +267,3 @@ def _assign(
         if left[chosen] == 0:
             return i + 1
     return keys.size
-
-
-@kernel
-def _learn(
-    instance: int,
-    slowdown: Float64,
-    uncertainty: Float64,
-    drift: float,
-    half_life: float,
-    unaged: Float64,
-    measured: Entries,
-    measured_totals: Float64,
-    entries: Entries,
-    index: UInt16,
-    totals: Float64,
-    coefficients: UInt64,
-) -> None:
-    """Learn an instance's slowdown from keys that are known, then its costs without slowdown."""
-    args = entries, index, totals, coefficients
-    there_ms, here_ms = heavy_hitters.compare(measured, measured_totals, *args)
-    records = measured_totals[heavy_hitters.RECORDS]
-    if there_ms > 0 and here_ms > 0:
-        # A Kalman filter: the clearer the measurement and the older the estimate, the more.
-        uncertainty[instance] += drift * drift * records / 1000
-        noise = heavy_hitters.variance_within(totals, _PAIRS) * records / here_ms**2
-        total = uncertainty[instance] + noise
-        weight = uncertainty[instance] / total if total > 0 else 0.0
-        seen = min(max(there_ms / here_ms, slowdown[instance] / 2), slowdown[instance] * 2)
-        slowdown[instance] += weight * (seen - slowdown[instance])
-        uncertainty[instance] *= 1 - weight
-    heavy_hitters.merge(measured, measured_totals, 1 / slowdown[instance], *args)
-    unaged[0] += records
-    if unaged[0] >= _AGING * half_life:
-        # Slowdowns are relative: what all of them have in common belongs to the costs.
-        common = slowdown.mean()
-        slowdown /= common
-        heavy_hitters.age(entries, totals, 0.5 ** (unaged[0] / half_life), common)
-        unaged[0] = 0

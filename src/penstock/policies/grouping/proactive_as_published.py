@@ -10,8 +10,8 @@ from penstock.policies.costs.count_min import estimate_one
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import Grouping, Routed, checked, idle_clocks
 from penstock.policies.grouping.greedy import following, least_loaded
-from penstock.policies.grouping.scheduler import Scheduler, SchedulerState
 from penstock.policies.kernels import Float64, Int32, Int64, UInt64, kernel
+from penstock.policies.scheduler import Scheduler, SchedulerState
 from penstock.policies.trackers import WhenStable
 from penstock.policies.validation import between, positive, whole
 

@@ -1,0 +1,305 @@
+"""The evaluation of the LAS paper: Figures 4 to 9 and, in simulation, 11."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.experiments import las_claims as claims
+from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.policies.costs import CountMin, Exact
+from penstock.policies.grouping import RoundRobin
+from penstock.policies.shedding import (
+    FullKnowledge,
+    LoadAware,
+    LoadAwareAsPublished,
+    MeanCost,
+    RandomDrop,
+    Shedder,
+    Target,
+    average,
+)
+from penstock.sim import Application, Result, Stream, Synthetic, Workload, simulate
+from penstock.sim.service import Schedule
+
+# Records at 83% of the capacity from which shedders learn before they are measured.
+WARM_UP = 8_192
+CALM = 1.2
+
+SYNTHETIC = Synthetic(min_cost_ms=0.1, max_cost_ms=6.4)
+UNDER = (-0.1, 0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+LIMITS_MS = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2)
+MAX_COSTS_MS = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2)
+EXPONENTS = {"uniform": 0.0} | {f"zipf-{a:.1f}": a for a in (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)}
+EPSILONS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
+
+_ENTRY_BYTES = 28
+
+# Figure 9: intervals between records over the mean cost, by phase.
+PHASE = 20_000
+BIN = 4_000
+PHASES = {"A": 1.0, "B": 0.5, "C": 1.0, "D": 1.0, "E": 1.5, "F": 1.0, "G": 1.0}
+SERIES_LIMIT_MS = 64.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is simulated at one x; the defaults are those of section 5.1."""
+
+    workload: Workload = SYNTHETIC
+    under: float = 0.25
+    target: Target = field(default_factory=lambda: average("6.4 ms"))
+    epsilon: float = 0.05
+    capacity: int = 1_024
+
+    def shedders(self, costs: Exact, mean_ms: float, extra: Extra) -> dict[str, Shedder]:
+        """Return fresh shedders, by series; the baseline first."""
+        target = self.target
+        epsilon = min(self.epsilon, 0.999)
+        return {
+            "random_drop": RandomDrop(max(self.under, 0.0)),
+            "mean_cost": MeanCost(target, mean_ms),
+            "las_as_published": LoadAwareAsPublished(target, epsilon=epsilon),
+            "las": LoadAware(target, capacity=self.capacity),
+            "las_cheap_first": LoadAware(target, "cheap", capacity=self.capacity),
+            "full_knowledge": FullKnowledge(target, costs),
+            "full_knowledge_cheap_first": FullKnowledge(target, costs, prefer="cheap"),
+            **{series: make(target) for series, make in extra.items()},
+        }
+
+    def results(self, seed: int, extra: Extra, *, warm: bool) -> dict[str, Result]:
+        """Simulate all shedders on the same stream, perhaps after a calm time to learn from."""
+        drawn = _longer(self.workload, WARM_UP).stream(seed)
+        main = drawn.part(WARM_UP)
+        mean_ms = float(main.costs_ms.mean())
+        calm = drawn.part(0, WARM_UP).every(CALM * mean_ms)
+        busy = main.every((1 - self.under) * mean_ms)
+        found = {}
+        for series, shedder in self.shedders(drawn.exact_costs(), mean_ms, extra).items():
+            if warm:
+                simulate(RoundRobin(1), calm, shedder=shedder)
+                shedder.restart()
+            found[series] = simulate(RoundRobin(1), busy, shedder=shedder)
+        return found
+
+
+def _longer(workload: Workload, records: int) -> Workload:
+    return replace(workload, records=workload.records + records)  # type: ignore[type-var,attr-defined]
+
+
+def _cells(epsilon: float) -> int:
+    """Return how many entries have the memory of the paper's matrices of this precision."""
+    model = CountMin(epsilon=min(epsilon, 0.999))
+    return max(1, model.memory_bytes // _ENTRY_BYTES)
+
+
+def compare(case_of: Callable[[X], Case]) -> Callable[[X, int, Extra], list[Sample]]:
+    """Return a run that reports waiting times and what was shed, after a calm time and without."""
+
+    def run(x: X, seed: int, extra: Extra) -> list[Sample]:
+        case = case_of(x)
+        samples: list[Sample] = []
+        for prefix, warm in (("", True), ("cold_", False)):
+            results = case.results(seed, extra, warm=warm)
+            base = results["random_drop"].dropped_ratio()
+            for series, result in results.items():
+                dropped = result.dropped_ratio()
+                metrics = {"queuing_ms": result.mean_waiting_ms(), "dropped_ratio": dropped}
+                if base > 0:
+                    metrics["shedding_ratio"] = (dropped - base) / base
+                if warm:
+                    metrics["messages_per_100"] = result.messages_per_100
+                samples += [
+                    Sample(series, x, prefix + name, float(value))
+                    for name, value in metrics.items()
+                ]
+        return samples
+
+    return run
+
+
+def phases(seed: int) -> tuple[Stream, Schedule]:
+    """Return the stream of Figure 9, and how fast the operator is."""
+    drawn = replace(SYNTHETIC, records=len(PHASES) * PHASE).stream(seed)
+    costs = drawn.exact_costs()
+    keys = drawn.keys.copy()
+    known, counts = np.unique(keys, return_counts=True)
+    frequent = known[np.argmax(counts)]
+    costly = costs.estimate(known) == drawn.costs_ms.max()
+    rare = known[costly][np.argmin(counts[costly])]
+    start = list(PHASES).index("D") * PHASE
+    swapped = keys[start : start + PHASE].copy()
+    keys[start : start + PHASE][swapped == frequent] = rare
+    keys[start : start + PHASE][swapped == rare] = frequent
+    intervals = np.repeat(list(PHASES.values()), PHASE) * float(drawn.costs_ms.mean())
+    arrivals = np.cumsum(intervals) - intervals
+    stream = Stream.of(keys, costs.estimate(keys)).arriving(arrivals)
+    slow = list(PHASES).index("F") * PHASE
+    return stream, ((slow, (2.0,)), (slow + PHASE, (1.0,)))
+
+
+def _timeseries(_: X, seed: int, extra: Extra) -> list[Sample]:
+    """Report every 4,000 records: mean waiting time, and what was shed."""
+    stream, slowdowns = phases(seed)
+    mean_ms = float(stream.costs_ms.mean())
+    case = Case(under=0.0, target=average(SERIES_LIMIT_MS))
+    samples: list[Sample] = []
+    for series, shedder in case.shedders(stream.exact_costs(), mean_ms, extra).items():
+        if series == "random_drop":
+            continue
+        result = simulate(RoundRobin(1), stream, slowdowns=slowdowns, shedder=shedder)
+        samples += _unfolding(series, result, BIN)
+    return samples
+
+
+def _unfolding(series: str, result: Result, width: int) -> list[Sample]:
+    samples = []
+    for start in range(0, len(result.stream), width):
+        stop = start + width
+        metrics = {
+            "queuing_ms": result.mean_waiting_ms(start, stop),
+            "completion_ms": result.mean_completion_ms(start, stop),
+            "dropped_ratio": result.dropped_ratio(start, stop),
+        }
+        samples += [
+            Sample(series, stop, name, float(value))
+            for name, value in metrics.items()
+            if np.isfinite(value)
+        ]
+    return samples
+
+
+APPLICATION = Application(records=500_000)
+APPLICATION_BIN = 20_000
+
+
+def _application(_: X, seed: int, extra: Extra) -> list[Sample]:
+    """Figure 11: completion times as the stream of the application unfolds."""
+    case = Case(APPLICATION, under=0.0, target=average("32 ms"))
+    samples = []
+    for series, result in case.results(seed, extra, warm=True).items():
+        if series != "random_drop":
+            samples += _unfolding(series, result, APPLICATION_BIN)
+    return samples
+
+
+_DEFAULTS: dict[str, object] = {
+    "records": 32_768,
+    "warm_up_records": WARM_UP,
+    "distinct": 4_096,
+    "exponent": 1.0,
+    "cost_values": 64,
+    "min_cost_ms": 0.1,
+    "max_cost_ms": 6.4,
+    "under_provisioning": 0.25,
+    "target": "average of 6.4 ms",
+}
+_METRICS = ("queuing_ms", "dropped_ratio", "shedding_ratio")
+
+
+def _figure(
+    name: str,
+    figure: int,
+    summary: str,
+    x_label: str,
+    xs: tuple[X, ...],
+    case_of: Callable[[X], Case],
+    check: claims.Check,
+) -> Experiment:
+    return Experiment(
+        name=name,
+        figure=f"LAS Figure {figure}",
+        summary=summary,
+        x_label=x_label,
+        xs=xs,
+        run=compare(case_of),
+        claims=check,
+        main_metric="queuing_ms",
+        metrics=_METRICS,
+        params=_DEFAULTS,
+        family=Shedder,
+    )
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    _figure(
+        "las-provisioning",
+        4,
+        "waiting time and dropped records over under-provisioning",
+        "under-provisioning",
+        UNDER,
+        lambda x: Case(under=float(x)),
+        claims.provisioning,
+    ),
+    _figure(
+        "las-threshold",
+        5,
+        "waiting time and dropped records over the target",
+        "target (ms)",
+        LIMITS_MS,
+        lambda x: Case(target=average(float(x))),
+        claims.threshold,
+    ),
+    _figure(
+        "las-max-cost",
+        6,
+        "waiting time and dropped records over the largest cost, which is the target, too",
+        "largest cost and target (ms)",
+        MAX_COSTS_MS,
+        lambda x: Case(replace(SYNTHETIC, max_cost_ms=float(x)), target=average(float(x))),
+        claims.max_cost,
+    ),
+    _figure(
+        "las-distributions",
+        7,
+        "waiting time and dropped records over the distribution of keys",
+        "distribution of keys",
+        tuple(EXPONENTS),
+        lambda x: Case(replace(SYNTHETIC, exponent=EXPONENTS[str(x)])),
+        claims.distributions,
+    ),
+    _figure(
+        "las-precision",
+        8,
+        "waiting time and dropped records over the precision (memory) of the cost model",
+        "precision epsilon",
+        EPSILONS,
+        lambda x: Case(epsilon=float(x), capacity=_cells(float(x))),
+        claims.precision,
+    ),
+    Experiment(
+        name="las-timeseries",
+        figure="LAS Figure 9",
+        summary="waiting time as the stream unfolds in phases A to G of 20,000 records",
+        x_label="records",
+        xs=("whole",),
+        run=_timeseries,
+        claims=claims.timeseries,
+        streams=20,
+        main_metric="queuing_ms",
+        metrics=("queuing_ms", "dropped_ratio"),
+        params=_DEFAULTS
+        | {"records": len(PHASES) * PHASE, "target": "average of 64 ms", "phases": PHASES},
+        family=Shedder,
+    ),
+    Experiment(
+        name="las-application",
+        figure="LAS Figure 11",
+        summary="the application with costs of 25, 5 and 1 ms, in simulation",
+        x_label="records",
+        xs=("whole",),
+        run=_application,
+        claims=claims.application,
+        streams=10,
+        main_metric="completion_ms",
+        metrics=("completion_ms", "dropped_ratio"),
+        params={
+            "records": APPLICATION.records,
+            "distinct": APPLICATION.distinct,
+            "warm_up_records": WARM_UP,
+            "under_provisioning": 0.0,
+            "target": "average of 32 ms",
+        },
+        family=Shedder,
+    ),
+)

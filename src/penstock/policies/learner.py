@@ -1,0 +1,54 @@
+"""What policies have in common that hear from instances."""
+
+from penstock.policies.base import Policy
+from penstock.policies.costs import CostModel
+from penstock.policies.feedback import Feedback, Tracker
+
+
+class Learner(Policy):
+    """A policy of an operator's instances that may measure them and learn.
+
+    If it wants to hear from the instances, it hands out a `tracker` for each of them, and gets
+    their messages in `observe`.
+    """
+
+    instances: int
+
+    def tracker(self, instance: int) -> Tracker | None:
+        """Return the part that lives at an instance; None if nothing needs to be measured."""
+        return None
+
+    def measurements(self) -> CostModel | None:
+        """Return an empty model of the kind that trackers send; None if they send none."""
+        return None
+
+    def observe(self, feedback: Feedback) -> None:
+        """Take a message of an instance; one of an instance that has been removed is dropped."""
+        if feedback.instance < self.instances:
+            self._observe(feedback)
+
+    def _observe(self, feedback: Feedback) -> None:
+        """Learn from a message of an instance; nothing by default."""
+
+    def expected_total_ms(self, feedback: Feedback) -> float:
+        """Return what the records of a message were expected to cost; 0 if nobody expects."""
+        return 0.0
+
+    def _silent(self) -> bool:
+        """Whether no instance has a tracker, and so none will ever answer."""
+        return type(self).tracker is Learner.tracker
+
+    @property
+    def learns(self) -> bool:
+        """Whether what it has heard from instances changes its decisions."""
+        return self.measurements() is not None
+
+    @property
+    def state(self) -> str:
+        """The state the policy is in, for plots and journals."""
+        return "RUN"
+
+    @property
+    def knows_truth(self) -> bool:
+        """Whether an engine should tell true slowdowns: for yardsticks only."""
+        return False

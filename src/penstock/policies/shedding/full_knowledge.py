@@ -1,0 +1,67 @@
+"""The ideal that estimating shedders are measured against."""
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.policies.codec import Arrays
+from penstock.policies.costs import Exact
+from penstock.policies.feedback import Feedback
+from penstock.policies.kernels import Float64
+from penstock.policies.shedding.gate import Gate
+from penstock.policies.shedding.gated import Gated, checked_target
+from penstock.policies.shedding.load_aware import Preference, checked_preference
+from penstock.policies.shedding.targets import Target
+
+
+class FullKnowledge(Gated):
+    """Sheds as LAS does, fed with the exact cost of every record.
+
+    Args:
+        target: what must hold.
+        costs: the exact cost of every key.
+        prefer: "any" sheds whatever arrives when the target is at stake, as the paper does;
+            "cheap" sheds expensive records first, and so keeps more of them.
+        instances: how many instances share the admitted records, >= 1.
+
+    Example:
+        >>> from penstock.policies.shedding import each_record
+        >>> costs = Exact(keys=[1, 2], costs_ms=[10.0, 1.0])
+        >>> shedder = FullKnowledge(target=each_record("5 ms"), costs=costs)
+        >>> shedder.admit([2, 1, 2, 2], [0.0, 0.0, 1.0, 8.0])
+        array([ True,  True, False,  True])
+
+    References:
+        LAS (Rivetti et al., 2020), sections 4.1 and 5.1.
+    """
+
+    name = "full_knowledge"
+
+    def __init__(
+        self, target: Target, costs: Exact, prefer: Preference = "any", instances: int = 1
+    ) -> None:
+        self.prefer = checked_preference(prefer)
+        super().__init__(target, instances, Gate(checked_target(target), self.prefer == "cheap"))
+        self.costs = costs
+        self._slowdown = np.ones(self.instances)
+
+    def expected_ms(self, keys: npt.ArrayLike) -> Float64:
+        """Return the true costs."""
+        return self.costs.estimate(keys) * float(self._slowdown.mean())
+
+    def _observe(self, feedback: Feedback) -> None:
+        super()._observe(feedback)
+        if feedback.slowdown is not None:
+            self._slowdown[feedback.instance] = feedback.slowdown
+
+    def resize(self, instances: int) -> None:
+        """Take new instances to be of nominal speed."""
+        super().resize(instances)
+        self._slowdown = np.ones(self.instances)
+
+    def _state(self) -> Arrays:
+        return {**super()._state(), "slowdown": self._slowdown}
+
+    @property
+    def knows_truth(self) -> bool:
+        """It does: it is the yardstick."""
+        return True

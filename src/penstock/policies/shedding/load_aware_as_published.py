@@ -1,0 +1,237 @@
+"""LAS, word by word."""
+
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import PenstockError
+from penstock.policies.codec import Arrays
+from penstock.policies.costs import CountMin
+from penstock.policies.feedback import Feedback, SyncRequest
+from penstock.policies.kernels import Bool, Float64, Int64, kernel
+from penstock.policies.scheduler import Scheduler, SchedulerState
+from penstock.policies.shedding.base import Admitted, Shedder, checked
+from penstock.policies.shedding.gated import checked_target
+from penstock.policies.shedding.targets import Target
+from penstock.policies.trackers import WhenStable
+from penstock.policies.validation import between, int64_keys, positive, whole
+
+
+class ShedderState(StrEnum):
+    """States of Figure 3."""
+
+    NOP = "NOP"
+    SEND = "SEND"
+    RUN = "RUN"
+
+
+# The machine is POSG's for one instance, by other names; WAIT ALL is RUN before the answer.
+_NAMES = {
+    SchedulerState.ROUND_ROBIN: ShedderState.NOP,
+    SchedulerState.SEND_ALL: ShedderState.SEND,
+    SchedulerState.WAIT_ALL: ShedderState.RUN,
+    SchedulerState.RUN: ShedderState.RUN,
+}
+# Names of the sums.
+_CUMULATED, _FIRST, _WAITED, _ADMITTED, _CHECKING, _SUMS = range(6)
+
+
+class LoadAwareAsPublished(Shedder):
+    r"""Load-Aware Shedding as its paper describes it, for comparison.
+
+    The operator keeps a pair of Count-Min matrices and sends it when it is stable (Figure 2). The
+    shedder does nothing until it has one (NOP); the next admitted record then carries a request
+    (SEND), and from its answer on (RUN) a record is shed if
+
+    $$\frac{Q + \hat q}{\ell + 1} > \tau, \qquad \hat q = \hat C - (now - t_1)$$
+
+    with the estimated cumulated cost $\hat C$ of all admitted records, which ignores that the
+    operator is idle at times: the estimate drifts. `LoadAware` is the shedder to use.
+
+    Args:
+        target: what must hold; over the stream, or for each record.
+        instances: 1: the paper's operator has one.
+        window: N, records the operator executes between two checks of its matrices.
+        tolerance: mu, the relative change up to which matrices are stable, > 0.
+        epsilon: precision of the matrices, in (0, 1); costs are multiplied by 1 + epsilon.
+        delta: probability of a larger error, in (0, 1).
+        seed: what the hash functions are drawn with.
+
+    Example:
+        >>> from penstock.policies.shedding import average
+        >>> shedder = LoadAwareAsPublished(target=average("6.4 ms"))
+        >>> shedder.admit([1, 2], [0.0, 1.0]), shedder.state
+        (array([ True,  True]), 'NOP')
+
+    References:
+        LAS (Rivetti et al., 2020), section 3.3.
+
+    Deviations:
+        l + 1 in CHECKLATENCY, where the listing divides by zero for the first record. No check
+        before the first answer has come, as nothing is known of the queue until then. Empty cells
+        take no part in the stability error (see `WhenStable`). An unseen key costs 0.
+    """
+
+    name = "las_as_published"
+
+    def __init__(
+        self,
+        target: Target,
+        instances: int = 1,
+        window: int = 1024,
+        tolerance: float = 0.05,
+        epsilon: float = 0.05,
+        delta: float = 0.1,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(whole("instances", instances, least=1, most=1))
+        self.target = checked_target(target)
+        if self.target.records > 1:
+            raise PenstockError(
+                "target must be an average over the stream or for each record: the paper has no "
+                f"other; got {target}"
+            )
+        self.window = whole("window", window, least=1)
+        self.tolerance = positive("tolerance", tolerance)
+        self.epsilon = between("epsilon", epsilon, 0, 1)
+        self.delta = between("delta", delta, 0, 1)
+        self.seed = whole("seed", seed, least=0)
+        self._costs = self.measurements()
+        self._scheduler = Scheduler(1)
+        self._left = np.full(1, self.window, dtype=np.int64)
+        self._sums = np.zeros(_SUMS)
+        self.restart()
+
+    def measurements(self) -> CountMin:
+        """Return an empty pair of matrices."""
+        return CountMin(self.epsilon, self.delta, self.seed)
+
+    def tracker(self, instance: int) -> WhenStable:
+        """Return the operator's state machine."""
+        return WhenStable(instance, self.measurements(), self.window, self.tolerance)
+
+    def expected_ms(self, keys: npt.ArrayLike) -> Float64:
+        """Return the estimate of the matrices; 0 for a key they do not know."""
+        array = int64_keys("keys", keys)
+        if not self._costs.frequency.any():
+            return np.zeros(array.size)
+        return self._costs.estimate(array)
+
+    def admit(
+        self,
+        keys: npt.ArrayLike,
+        arrival_ms: npt.ArrayLike,
+        now_ms: npt.ArrayLike | None = None,
+        protected: npt.ArrayLike | None = None,
+    ) -> Bool:
+        """Decide about all records; requests are lost, as nobody carries them."""
+        array, arrival, now, spared = checked(keys, arrival_ms, now_ms, protected)
+        out = np.empty(array.size, dtype=np.bool_)
+        done = 0
+        while done < array.size:
+            rest = array[done:], arrival[done:], now[done:], spared[done:]
+            mask = self.admit_until_answer(*rest).mask
+            out[done : done + mask.size] = mask
+            done += mask.size
+        return out
+
+    def admit_until_answer(
+        self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
+    ) -> Admitted:
+        """Decide up to the next request, or up to the end of the operator's window."""
+        few = slice(0, 4 * self.window)
+        out = np.empty(keys[few].size, dtype=np.bool_)
+        if not out.size:
+            return Admitted(out)
+        asking = self._scheduler.state is SchedulerState.SEND_ALL
+        left = np.ones(1, dtype=np.int64) if asking else self._left
+        decided = _admit(
+            self.expected_ms(keys[few]) * (1 + self.epsilon),
+            now_ms,
+            protected,
+            self.target.limit_ms,
+            self.target.records == 1,
+            self._sums,
+            left,
+            out,
+        )
+        mask = out[:decided]
+        if left[0] or not mask[-1]:
+            return Admitted(mask)
+        request = None
+        if asking:
+            self._scheduler.ask()
+            estimate_ms = float(self._sums[_CUMULATED])
+            request = SyncRequest(0, self._scheduler.epoch, estimate_ms)
+            self._left[0] -= 1
+        if self._left[0] == 0:
+            self._left[0] = self.window
+        return Admitted(mask, answerable=True, request=request)
+
+    def _observe(self, feedback: Feedback) -> None:
+        """Take matrices, or an answer."""
+        if feedback.costs is not None:
+            if feedback.costs != self.measurements():
+                raise PenstockError(f"costs must be {self.measurements()!r}; got {feedback.costs}")
+            self._costs.clear()
+            self._costs.merge(feedback.costs)  # type: ignore[arg-type]  # it is equal
+            self._scheduler.matrices_received(0)
+        if feedback.delta_ms is not None:
+            found = self._scheduler.answer_received(0, feedback.epoch, feedback.delta_ms)
+            if found is not None:
+                self._sums[_CUMULATED] += found[0]
+                self._sums[_CHECKING] = 1
+
+    def restart(self) -> None:
+        """Begin another stream; what was learnt stays."""
+        checking = self._sums[_CHECKING]
+        self._sums[:] = 0
+        self._sums[_FIRST] = np.nan
+        self._sums[_CHECKING] = checking
+
+    @property
+    def state(self) -> str:
+        """State of Figure 3."""
+        return _NAMES[self._scheduler.state].value
+
+    def _state(self) -> Arrays:
+        return {
+            "frequency": self._costs.frequency,
+            "cumulated_ms": self._costs.cumulated_ms,
+            "left": self._left,
+            "sums": self._sums,
+            **self._scheduler.arrays(),
+        }
+
+
+@kernel
+def _admit(
+    costs_ms: Float64,
+    now_ms: Float64,
+    protected: Bool,
+    limit_ms: float,
+    each: bool,
+    sums: Float64,
+    left: Int64,
+    out: Bool,
+) -> int:
+    """Listing 3.2, until what is `left` has been admitted."""
+    for i in range(costs_ms.size):
+        if np.isnan(sums[_FIRST]):
+            sums[_FIRST] = now_ms[i]
+        wait_ms = sums[_CUMULATED] - (now_ms[i] - sums[_FIRST])
+        over = wait_ms > limit_ms
+        if not each:
+            over = sums[_WAITED] + wait_ms > limit_ms * (sums[_ADMITTED] + 1)
+        out[i] = not (sums[_CHECKING] > 0 and over) or (protected.size > 0 and protected[i])
+        if not out[i]:
+            continue
+        if sums[_CHECKING] > 0:
+            sums[_WAITED] += wait_ms
+            sums[_ADMITTED] += 1
+        sums[_CUMULATED] += costs_ms[i]
+        left[0] -= 1
+        if left[0] == 0:
+            return i + 1
+    return costs_ms.size
