@@ -23,6 +23,8 @@ import penstock
 from penstock.spark import session
 
 INSTANCES = 8
+# How often the two ways of routing small batches are measured, one after the other.
+TURNS = 8
 
 
 def nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,23 +114,23 @@ def idle_loop(spark: SparkSession, batches: int) -> dict[str, float]:
 
     In turns, as batches of the same query get faster and faster while the JVM warms up.
     """
-    small_batches(spark, batches // 5, "round_robin")
+    long = small_batches(spark, batches, "posg")
     ways: dict[str, list[dict[str, float]]] = {"round_robin": [], "posg": []}
-    for turn in range(4):
-        for grouping, found in ways.items():
-            most = batches if turn == 0 and grouping == "posg" else batches // 5
-            found.append(small_batches(spark, most, grouping))
+    for turn in range(TURNS):
+        for grouping in sorted(ways, reverse=turn % 2 == 0):
+            ways[grouping].append(small_batches(spark, max(20, batches // 8), grouping))
     medians = {
-        grouping: [one["median_batch_ms"] for one in found[1:]] for grouping, found in ways.items()
+        grouping: [one["median_batch_ms"] for one in found] for grouping, found in ways.items()
     }
     without, with_loop = (statistics.mean(medians[grouping]) for grouping in ways)
+    errors = [statistics.stdev(found) / len(found) ** 0.5 for found in medians.values()]
     return {
-        **ways["posg"][0],
+        **long,
         "router_ms": statistics.mean(one["router_ms"] for one in ways["posg"]),
         "without_loop_ms": without,
         "with_loop_ms": with_loop,
         "added_ms": with_loop - without,
-        "spread_ms": max(max(found) - min(found) for found in medians.values()),
+        "added_se_ms": sum(error**2 for error in errors) ** 0.5,
     }
 
 
@@ -161,8 +163,8 @@ def main() -> None:
     console.print(
         f"{idle['batches']} small batches, medians in turns: {idle['with_loop_ms']:.0f} ms "
         f"with a control loop, {idle['without_loop_ms']:.0f} ms without: {idle['added_ms']:+.1f} "
-        f"ms (goal: under 5; the same thing measured again differs by up to "
-        f"{idle['spread_ms']:.0f} ms); a router works for {idle['router_ms']:.1f} ms a batch"
+        f"+- {idle['added_se_ms']:.1f} ms (goal: under 5); a router works for "
+        f"{idle['router_ms']:.1f} ms a batch"
     )
     console.print(
         f"driver: {idle['driver_mb_early']:.0f} MB after a tenth of the batches, "

@@ -5,18 +5,41 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.policies import Policy
 from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import (
+    LoadAware,
+    Shedder,
+    Target,
+    average,
+    each_record,
+    sliding_average,
+)
 
 if TYPE_CHECKING:
-    from penstock.spark import aggregate, balance
+    from penstock.spark import aggregate, balance, replay, shed
 
 __version__ = "0.1.0"
 
-__all__ = ["Grouping", "PenstockError", "Policy", "__version__", "aggregate", "balance"]
+__all__ = [
+    "Grouping",
+    "LoadAware",
+    "PenstockError",
+    "Policy",
+    "Shedder",
+    "Target",
+    "__version__",
+    "aggregate",
+    "average",
+    "balance",
+    "each_record",
+    "replay",
+    "shed",
+    "sliding_average",
+]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     """Import what needs Spark when it is asked for: policies and simulator do without."""
-    if name in ("aggregate", "balance"):
+    if name in ("aggregate", "balance", "replay", "shed"):
         from penstock import spark  # noqa: PLC0415
 
         return getattr(spark, name)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from penstock.control import Controller, Journal
+from penstock.control import Controller, Journal, Policies
 from penstock.control.reports import (
     ExecutionReport,
     Place,
@@ -33,7 +33,7 @@ def grouping():
 
 @pytest.fixture
 def controller(grouping):
-    return Controller("enrich", "query", grouping, Journal())
+    return Controller("enrich", "query", Policies(grouping), Journal())
 
 
 def test_reports_travel_as_text_and_bytes(grouping):
@@ -104,7 +104,9 @@ def test_costs_survive_also_with_other_instances(controller, grouping, instances
     for instance in (0, 1):
         controller.observe(executed(grouping, instance))
     saved = controller.save()
-    resumed = Controller("enrich", "query", grouping.clone(instances=instances), Journal())
+    resumed = Controller(
+        "enrich", "query", Policies(grouping.clone(instances=instances)), Journal()
+    )
     resumed.load(saved)
     router = grouping.clone(instances=instances)
     router.restore(resumed.snapshot("1").data)
@@ -114,7 +116,7 @@ def test_costs_survive_also_with_other_instances(controller, grouping, instances
 def test_a_foreign_or_truncated_file_is_refused_and_nothing_is_lost(controller, grouping):
     controller.observe(executed(grouping, 0))
     saved = controller.save()
-    published = Controller("enrich", "query", ProactiveAsPublished(2), Journal())
+    published = Controller("enrich", "query", Policies(ProactiveAsPublished(2)), Journal())
     for target, wrong in (
         (controller, b"something else"),
         (controller, saved[: len(saved) // 2]),
@@ -133,7 +135,7 @@ def test_memory_does_not_grow_with_batches(controller, grouping):
         controller.observe(executed(grouping, 0, batch=str(batch)))
     assert len(controller._pins) <= 8
     assert len(controller._seen) <= 64
-    assert len(controller._busy) <= 8
+    assert len(controller._batches) <= 8
 
 
 def test_the_journal_is_rotated(tmp_path):

@@ -14,7 +14,7 @@ from flows import NUMBERED, WAIT_S, bag, drop, run, some_files, source, sunk
 from pyspark.sql import Row
 
 import penstock
-from penstock.control import Controller, Journal
+from penstock.control import Controller, Journal, Policies
 from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished
 
 pytestmark = pytest.mark.spark
@@ -106,7 +106,7 @@ def test_a_killed_driver_goes_on_with_what_it_knew(spark, tmp_path):
 
 
 def learnt(grouping):
-    return Controller("hurt", "query", grouping, Journal()).save()
+    return Controller("hurt", "query", Policies(grouping), Journal()).save()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
-from penstock.policies.grouping import Grouping
+from penstock.policies.learner import Learner
 
 # As it travels: JSON, and measured costs as compressed arrays.
 Packed = tuple[str, bytes]
@@ -39,6 +39,11 @@ class RouterReport:
         router_ms: time spent on routing, with fetching the snapshot.
         snapshot_age_ms: how old the snapshot was; NaN without one.
         fallback: why records were routed by shuffle; empty if they were not.
+        shed: records that were not admitted.
+        planned_ms: how long admitted records were expected to wait, in total.
+        protected: records that could not be shed.
+        undated: records without a time of arrival; they count as if they had just arrived.
+        early: records that arrived in the future, as clocks differ; they count likewise.
     """
 
     place: Place
@@ -46,6 +51,11 @@ class RouterReport:
     router_ms: float
     snapshot_age_ms: float
     fallback: str = ""
+    shed: int = 0
+    planned_ms: float = 0.0
+    protected: int = 0
+    undated: int = 0
+    early: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,8 @@ class ExecutionReport:
         busy_ms: time spent in the function.
         executor: where it ran.
         costs: measured costs, as `pack_costs` has packed them; empty if there are none.
+        waited_ms: time from arrival to execution, in total; only measured to shed.
+        waits: how many records that is about.
     """
 
     place: Place
@@ -67,6 +79,8 @@ class ExecutionReport:
     busy_ms: float
     executor: str
     costs: bytes = b""
+    waited_ms: float = 0.0
+    waits: int = 0
 
 
 Report = RouterReport | ExecutionReport
@@ -112,9 +126,9 @@ def pack_costs(messages: list[Feedback]) -> bytes:
     return zlib.compress(models[0].snapshot(), 1)
 
 
-def unpack_costs(data: bytes, grouping: Grouping, instance: int) -> Feedback | None:
-    """Read measured costs for the grouping whose tracker has measured them."""
-    model = grouping.measurements()
+def unpack_costs(data: bytes, policy: Learner, instance: int) -> Feedback | None:
+    """Read measured costs for the policy whose tracker has measured them."""
+    model = policy.measurements()
     if not data or model is None:
         return None
     try:

@@ -37,6 +37,7 @@ class OperatorStats:
         state: of the grouping.
         batches: seen.
         received: records that routers have routed.
+        shed: records that were not admitted; received = processed + shed.
         processed: records that instances have executed.
         emitted: records that the function has returned; partial states, for an aggregation.
         instances: each of them.
@@ -45,6 +46,9 @@ class OperatorStats:
         fallback_reason: why the last one did.
         router_ms: time of routing, in total.
         snapshot_age_ms: age of the newest snapshot that a router has used, when it did.
+        waiting_ms: mean time from arrival to execution; NaN unless the operator sheds.
+        last: the newest complete batch: its records, and how long they waited.
+        warnings: what a person should know, the newest last.
     """
 
     name: str
@@ -52,6 +56,7 @@ class OperatorStats:
     state: str
     batches: int
     received: int
+    shed: int
     processed: int
     emitted: int
     instances: tuple[InstanceStats, ...]
@@ -60,6 +65,28 @@ class OperatorStats:
     fallback_reason: str
     router_ms: float
     snapshot_age_ms: float
+    waiting_ms: float
+    last: "BatchStats | None"
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """One batch.
+
+    Attributes:
+        batch: its number.
+        received: records.
+        shed: of them.
+        processed: of them.
+        waiting_ms: mean time from arrival to execution; NaN if nothing was measured.
+    """
+
+    batch: str
+    received: int
+    shed: int
+    processed: int
+    waiting_ms: float
 
 
 @dataclass
@@ -71,6 +98,9 @@ class Tally:
     busy_ms: Float64 = field(init=False)
     expected_ms: Float64 = field(init=False)
     received: int = 0
+    shed: int = 0
+    waited_ms: float = 0.0
+    waits: int = 0
     emitted: int = 0
     batches: int = 0
     fallbacks: int = 0

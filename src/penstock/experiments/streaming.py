@@ -105,9 +105,9 @@ class ByPenstock:
 
     def __call__(self, frame: DataFrame, load: Load, instances: int) -> DataFrame:
         """Share by what records cost."""
-        operator = balance(
-            _work(load), key="key", schema=SCHEMA, instances=instances, grouping=self._grouping
-        )
+        given = self._grouping
+        own = given.instances if isinstance(given, Grouping) else instances
+        operator = balance(_work(load), key="key", schema=SCHEMA, instances=own, grouping=given)
         self._operators.append(operator)
         return frame.transform(operator)
 

@@ -37,6 +37,8 @@ class Feedback:
         utilization: work it was given in the last time slot over what it can do in one.
         waited_ms: how long records have waited before they were executed, in total.
         records: how many records that is about.
+        planned_ms: how long they were expected to wait, in total.
+        busy_ms: how long they took together, if nobody has measured them one by one.
     """
 
     instance: int
@@ -47,6 +49,8 @@ class Feedback:
     utilization: float | None = None
     waited_ms: float | None = None
     records: int = 0
+    planned_ms: float = 0.0
+    busy_ms: float | None = None
 
     @property
     def message_bytes(self) -> int:

@@ -8,6 +8,17 @@ refuse_old_spark(_spark_version)
 
 from penstock.spark.aggregate import Aggregation, aggregate  # noqa: E402 - fails on an old Spark
 from penstock.spark.balance import Operator, balance  # noqa: E402 - fails on an old Spark
+from penstock.spark.replay import replay  # noqa: E402
 from penstock.spark.session import session  # noqa: E402
+from penstock.spark.shed import Gatekeeper, shed  # noqa: E402
 
-__all__ = ["Aggregation", "Operator", "aggregate", "balance", "session"]
+__all__ = [
+    "Aggregation",
+    "Gatekeeper",
+    "Operator",
+    "aggregate",
+    "balance",
+    "replay",
+    "session",
+    "shed",
+]

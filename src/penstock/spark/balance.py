@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder
 from penstock.policies.validation import known
 from penstock.spark import internals
 from penstock.spark.execution import Form, Work, operator, try_example
@@ -23,6 +24,8 @@ from penstock.spark.operators import (
     refuse_unpicklable,
     schema_of,
 )
+from penstock.spark.shedding import Shedding, checked_shedding
+from penstock.spark.spill import with_spill
 from penstock.spark.tasks import shipped
 
 
@@ -37,6 +40,10 @@ def balance(
     name: str | None = None,
     journal: Path | str | None = None,
     example: dict[str, Any] | None = None,
+    shed: Shedder | None = None,
+    arrival: str | Column | None = None,
+    protect: str | Column | None = None,
+    spill: str | None = None,
 ) -> "Operator":
     """Return an operator for `DataFrame.transform` that calls `func` for every record.
 
@@ -59,6 +66,12 @@ def balance(
         journal: file for observations and plans (JSON lines, rotated).
         example: a record to try the function with now, so that a result that does not fit the
             schema is found before the query starts.
+        shed: a shedder, as `penstock.LoadAware(target=penstock.average("2 s"))`: records that
+            would make its target fail are not processed. Its `instances` are the operator's.
+        arrival: timestamp column since when records wait; needed to shed.
+        protect: condition of records that must not be shed, as "priority = 'high'".
+        spill: folder in which shed records are kept as Parquet files, exactly once; see
+            `penstock.replay`.
 
     Example:
         >>> def enrich(record):
@@ -67,7 +80,8 @@ def balance(
         >>> op.name, op.form
         ('enrich', 'dict')
     """
-    return Operator(func, key, schema, instances, grouping, form, name, journal, example)
+    shedding = checked_shedding(shed, arrival, protect, spill)
+    return Operator(func, key, schema, instances, grouping, form, name, journal, example, shedding)
 
 
 class Operator(RoutedOperator):
@@ -84,10 +98,11 @@ class Operator(RoutedOperator):
         name: str | None,
         journal: Path | str | None,
         example: dict[str, Any] | None,
+        shedding: Shedding | None,
     ) -> None:
         if not callable(func):
             raise PenstockError(f"func must be a function; got {func!r}")
-        super().__init__(name_of(func, name), key, instances, grouping, journal)
+        super().__init__(name_of(func, name), key, instances, grouping, journal, shedding)
         self.func = func
         self.form = _form(func, form)
         self._schema = schema
@@ -102,8 +117,11 @@ class Operator(RoutedOperator):
         work = Work(self.func, self.form, names_of(self.keys), frame.schema, returned)
         if self._example is not None:
             try_example(self.name, work, self._example)
+        spill = self._spill(frame)
         routed, spec, driver = self._route(spark, frame, self.keys)
-        return routed.mapInArrow(shipped(operator(spec, work, driver.reports)), returned)
+        execute = operator(spec, work, driver.reports)
+        stage = execute if spill is None else with_spill(spec, spill, execute)
+        return routed.mapInArrow(shipped(stage), returned)
 
 
 def _form(func: Callable[..., Any], form: Form | None) -> Form:

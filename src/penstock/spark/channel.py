@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -127,8 +128,7 @@ class ControlServer:
                 request = json.loads(peer.recv_bytes(MAX_REQUEST_BYTES))
                 snapshot = self._handler(request)
                 known = request.get("version") == snapshot.version
-                header = {"version": snapshot.version, "created_s": snapshot.created_s}
-                peer.send_bytes(json.dumps({**header, "known": known}).encode())
+                peer.send_bytes(json.dumps({**snapshot.header(), "known": known}).encode())
                 if not known:
                     peer.send_bytes(snapshot.packed)
         except _BROKEN:
@@ -167,13 +167,10 @@ class ControlClient:
     def _ask(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
         peer = self._peer or self._connect()
         version = have.version if have else None
-        with _limited(peer, ANSWER_S):
-            peer.send_bytes(json.dumps({**request, "version": version}).encode())
-            header = json.loads(peer.recv_bytes())
-            if header["known"] and have is not None:
-                return have
-            packed = peer.recv_bytes()
-        return Snapshot(int(header["version"]), float(header["created_s"]), packed)
+        peer.send_bytes(json.dumps({**request, "version": version}).encode())
+        header = json.loads(peer.recv_bytes())
+        packed = have.packed if header["known"] and have is not None else peer.recv_bytes()
+        return Snapshot.of(header, packed)
 
     def _connect(self) -> Connection:
         where = self._address.host, self._address.port
@@ -184,6 +181,7 @@ class ControlClient:
             answer_challenge(peer, self._address.key)
             deliver_challenge(peer, self._address.key)
         _no_delay(peer)
+        _give_up_after(peer, ANSWER_S)
         self._peer = peer
         return peer
 
@@ -207,6 +205,15 @@ def _wire(peer: Connection) -> socket.socket:
 def _hang_up(peer: Connection) -> None:
     with contextlib.suppress(OSError), _wire(peer) as wire:
         wire.shutdown(socket.SHUT_RDWR)
+
+
+def _give_up_after(peer: Connection, seconds: float) -> None:
+    """Let every read and write fail after a while; no thread is needed to watch over it."""
+    whole, part = divmod(int(seconds * 1e6), 1_000_000)
+    limit = struct.pack("@ll", whole, part)
+    with _wire(peer) as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _no_delay(peer: Connection) -> None:

@@ -5,6 +5,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,10 +13,9 @@ from py4j.protocol import Py4JError
 from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
-from penstock.control import Controller, Journal, Snapshot
+from penstock.control import Controller, Journal, Policies, Snapshot
 from penstock.control.reports import Packed, unpack
 from penstock.errors import PenstockError
-from penstock.policies.grouping import Grouping
 from penstock.spark import internals
 from penstock.spark.channel import ControlServer
 from penstock.spark.tasks import MAILBOXES, ReportParam, Reports
@@ -33,9 +33,11 @@ class Registered:
 
     spark: SparkSession
     name: str
-    grouping: Grouping
+    policies: Policies
     journal: Journal
     controllers: dict[str, Controller]
+    pinned: bool
+    in_front: bool
 
 
 class Driver:
@@ -74,15 +76,34 @@ class Driver:
             return cls._of_application[application]
 
     def register(
-        self, spark: SparkSession, identity: str, name: str, grouping: Grouping, journal: Journal
+        self,
+        spark: SparkSession,
+        identity: str,
+        name: str,
+        policies: Policies,
+        journal: Journal,
+        pinned: bool = False,
+        in_front: bool = False,
     ) -> None:
-        """Make an operator known, before any of its tasks runs; used again, it goes on learning."""
+        """Make an operator known, before any of its tasks runs; used again, it goes on learning.
+
+        Args:
+            spark: the session.
+            identity: of the operator.
+            name: for people.
+            policies: that decide.
+            journal: where observations and plans go.
+            pinned: whether a batch must be decided about in the same way after a restart.
+            in_front: whether it only sheds, in front of operators that report nothing.
+        """
         with self._lock:
             known = self._operators.get(identity)
-            if known is not None and known.grouping == grouping:
+            if known is not None and known.policies == policies:
                 known.spark = spark
                 return
-            self._operators[identity] = Registered(spark, name, grouping, journal, {})
+            self._operators[identity] = Registered(
+                spark, name, policies, journal, {}, pinned, in_front
+            )
 
     def unregister(self, identity: str) -> None:
         """Save what an operator has learnt, and forget it."""
@@ -117,11 +138,40 @@ class Driver:
         with self._lock:
             operator = self._operators[identity]
             if query not in operator.controllers:
-                controller = Controller(operator.name, query, operator.grouping, operator.journal)
-                operator.controllers[query] = controller
-                self._save_others(operator, controller)
-                self._resume(operator, controller)
+                operator.controllers[query] = self._begin(operator, query)
             return operator.controllers[query]
+
+    def _begin(self, operator: Registered, query: str) -> Controller:
+        """Return the controller of an operator in a query that has just been started."""
+
+        def keep(data: bytes) -> None:
+            path = self._path(operator, controller, "batch")
+            if path is not None:  # a batch job has no checkpoint, and is not restarted
+                with self._files:
+                    internals.write_file(operator.spark, path, data)
+
+        kept = keep if operator.pinned else None
+        given = operator.name, query, operator.policies, operator.journal
+        controller = Controller(*given, keep=kept, in_front=operator.in_front)
+        self._save_others(operator, controller)
+        self._load(operator, controller, "snapshot", controller.load)
+        if operator.pinned:
+            self._load(operator, controller, "batch", controller.load_pin)
+        self._warn_of_trigger(operator, controller)
+        return controller
+
+    def _warn_of_trigger(self, operator: Registered, controller: Controller) -> None:
+        """Say so if records wait longer for their batch to begin than they may."""
+        target = getattr(operator.policies.shedder, "target", None)
+        if target is None or not controller.query:
+            return
+        interval_ms = internals.trigger_interval_ms(operator.spark, controller.query)
+        if interval_ms is not None and interval_ms > target.limit_ms:
+            controller.warn(
+                "trigger",
+                f"batches begin every {interval_ms:g} ms, so records wait longer than the target "
+                f"({target}) allows before they are looked at; trigger more often",
+            )
 
     def _save_others(self, operator: Registered, controller: Controller) -> None:
         """Save what an earlier run of the same query in this process has not saved yet."""
@@ -132,8 +182,12 @@ class Driver:
 
     def _answer(self, request: dict[str, Any]) -> Snapshot:
         """Answer a router: on a thread of the channel."""
-        controller = self._controller(str(request["operator"]), str(request["query"]))
-        return controller.snapshot(str(request["batch"]))
+        try:
+            controller = self._controller(str(request["operator"]), str(request["query"]))
+            return controller.snapshot(str(request["batch"]))
+        except Py4JError as error:
+            log.warning("a router gets no answer, and routes by shuffle: %s", _first_line(error))
+            raise ConnectionError("decisions cannot be kept in the checkpoint") from None
 
     def _run(self) -> None:
         saved_s = time.monotonic()
@@ -159,31 +213,44 @@ class Driver:
     def _take(self, packed: Packed) -> None:
         try:
             report = unpack(packed)
-            self._controller(report.place.operator, report.place.query).observe(report)
+            controller = self._controller(report.place.operator, report.place.query)
+            controller.observe(report)
+            operator = self._operators[report.place.operator]
+            if operator.in_front and controller.query:
+                # Its batch has just begun, so the one before is over.
+                done = internals.last_batch(operator.spark, controller.query)
+                if done is not None:
+                    controller.finished(*done)
         except Exception:
             # The loop is there to help: what it cannot use must not stop it, nor the query.
             log.exception("a report could not be used; routing goes on with what is known")
 
-    def _path(self, operator: Registered, controller: Controller) -> str | None:
-        """Where an operator's costs are kept; found while its query runs, and then remembered."""
+    def _path(self, operator: Registered, controller: Controller, kind: str) -> str | None:
+        """Where an operator keeps something; found while its query runs, and then remembered."""
         query = controller.query
         if query and query not in self._checkpoints:
             found = internals.checkpoint_of(operator.spark, query)
             if found:
                 self._checkpoints[query] = found
         checkpoint = self._checkpoints.get(query)
-        return f"{checkpoint}/penstock/{controller.name}.snapshot" if checkpoint else None
+        return f"{checkpoint}/penstock/{controller.name}.{kind}" if checkpoint else None
 
-    def _resume(self, operator: Registered, controller: Controller) -> None:
-        """Load what an earlier run of the same query has learnt."""
-        path = self._path(operator, controller)
+    def _load(
+        self,
+        operator: Registered,
+        controller: Controller,
+        kind: str,
+        load: Callable[[bytes], None],
+    ) -> None:
+        """Load what an earlier run of the same query has kept."""
+        path = self._path(operator, controller, kind)
         if path is None:
             return
         try:
             with self._files:
                 data = internals.read_file(operator.spark, path)
             if data is not None:
-                controller.load(data)
+                load(data)
         except (PenstockError, Py4JError) as error:
             reason = _first_line(error)
             log.warning("%s: %s cannot be used, learning anew (%s)", controller.name, path, reason)
@@ -197,7 +264,7 @@ class Driver:
                     self._save(operator, controller)
 
     def _save(self, operator: Registered, controller: Controller) -> None:
-        path = self._path(operator, controller)
+        path = self._path(operator, controller, "snapshot")
         if path is None:
             return
         controller.unsaved = False

@@ -5,7 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.policies.kernels import Int64
+from penstock.policies.kernels import Float64, Int64
 from penstock.spark.internals import arrow_of_rows, arrow_schema, rows_of_arrow
 from penstock.spark.meter import Meter
 from penstock.spark.tasks import OperatorSpec, Reports
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KEY = "_penstock_key"
 INSTANCE = "_penstock_instance"
+ARRIVAL = "_penstock_arrival_ms"
 
 Form = Literal["dict", "row", "arrow"]
 Batches = Iterator[pa.RecordBatch]
@@ -47,6 +48,20 @@ class Work:
     returned: StructType
 
 
+class Records(NamedTuple):
+    """Records of one Arrow batch.
+
+    Attributes:
+        keys: hashes of their keys.
+        arrival_ms: when they arrived, in milliseconds since 1970; None if nobody wants to know.
+        given: what the user's function takes.
+    """
+
+    keys: Int64
+    arrival_ms: Float64 | None
+    given: pa.RecordBatch
+
+
 def operator(
     spec: OperatorSpec, work: Work, reports: "Accumulator[Reports]"
 ) -> Callable[[Batches], Batches]:
@@ -56,9 +71,7 @@ def operator(
         meter = Meter(spec, reports)
         run = _run_batches if work.form == "arrow" else _run_records
         for batch in batches:
-            keys = batch.column(KEY).to_numpy(zero_copy_only=False)
-            given = batch.drop_columns([KEY, INSTANCE]).rename_columns(work.given.names)
-            for returned in run(spec.name, work, meter, keys, given):
+            for returned in run(spec.name, work, meter, taken(work.given, batch)):
                 meter.emitted += returned.num_rows
                 yield returned
         meter.report()
@@ -66,11 +79,19 @@ def operator(
     return execute
 
 
-def _run_records(
-    name: str, work: Work, meter: Meter, keys: Int64, given: pa.RecordBatch
-) -> list[pa.RecordBatch]:
+def taken(schema: StructType, batch: pa.RecordBatch) -> Records:
+    """Take an Arrow batch apart: the user's columns come first, named by their numbers."""
+    arrival_ms = None
+    if ARRIVAL in batch.schema.names:
+        arrival_ms = batch.column(ARRIVAL).to_numpy(zero_copy_only=False)
+    given = batch.select(range(len(schema.names))).rename_columns(schema.names)
+    return Records(batch.column(KEY).to_numpy(zero_copy_only=False), arrival_ms, given)
+
+
+def _run_records(name: str, work: Work, meter: Meter, records: Records) -> list[pa.RecordBatch]:
     """Call the function record by record, each with a cost of its own."""
-    rows = rows_of_arrow(given, work.given)
+    rows = rows_of_arrow(records.given, work.given)
+    started_s = np.empty(len(rows))
     costs_ms = np.empty(len(rows))
     returned: list[Any] = []
     for i, row in enumerate(rows):
@@ -80,7 +101,11 @@ def _run_records(
         except Exception as error:
             raise RuntimeError(failure(name, work.keys, row, error)) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
-    meter.one_by_one(keys, costs_ms)
+        started_s[i] = start
+    meter.one_by_one(records.keys, costs_ms)
+    if records.arrival_ms is not None:
+        since_1970_s = time.time() - time.perf_counter()
+        meter.waited(records.arrival_ms, 1000 * (started_s + since_1970_s))
     return as_batches(name, work.returned, returned)
 
 
@@ -152,10 +177,11 @@ def as_batches(name: str, schema: StructType, returned: list[Any]) -> list[pa.Re
     return batches
 
 
-def _run_batches(
-    name: str, work: Work, meter: Meter, keys: Int64, given: pa.RecordBatch
-) -> list[pa.RecordBatch]:
+def _run_batches(name: str, work: Work, meter: Meter, records: Records) -> list[pa.RecordBatch]:
     """Call the function with the whole batch; its cost is shared equally by its records."""
+    given = records.given
+    if records.arrival_ms is not None:
+        meter.waited(records.arrival_ms, 1000 * time.time())
     start = time.perf_counter()
     try:
         returned = batches_of(work.function(given), work.returned)
@@ -164,7 +190,7 @@ def _run_batches(
         raise RuntimeError(
             f"penstock: operator {name!r} failed on a batch of {given.num_rows} records: {cause}"
         ) from error
-    meter.together(keys, 1000 * (time.perf_counter() - start))
+    meter.together(records.keys, 1000 * (time.perf_counter() - start))
     return returned
 
 

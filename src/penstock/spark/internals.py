@@ -95,12 +95,41 @@ def driver_addresses(spark: SparkSession) -> tuple[str, str]:
 def checkpoint_of(spark: SparkSession, query: str) -> str | None:
     """Return the checkpoint folder of an active streaming query."""
     try:
-        # Of all sessions: a query may run in a clone of the one that made it.
-        active = spark._jsparkSession.sharedState().activeStreamingQueries()
-        execution = active.get(_java(spark).java.util.UUID.fromString(query))
+        execution = _execution(spark, query)
         return str(execution.resolvedCheckpointRoot()) if execution is not None else None
     except (Py4JError, TypeError) as error:
         log.warning("the checkpoint of query %s is not found, costs are not kept: %s", query, error)
+        return None
+
+
+def _execution(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - whatever py4j has
+    """Return an active streaming query, of all sessions: it may run in a clone of the user's."""
+    active = spark._jsparkSession.sharedState().activeStreamingQueries()
+    return active.get(_java(spark).java.util.UUID.fromString(query))
+
+
+def last_batch(spark: SparkSession, query: str) -> tuple[str, float] | None:
+    """Return the newest batch that an active query has finished, and how long it took (ms)."""
+    try:
+        execution = _execution(spark, query)
+        progress = execution.lastProgress() if execution is not None else None
+        if progress is None:
+            return None
+        return str(progress.batchId()), float(progress.durationMs().get("triggerExecution"))
+    except (Py4JError, TypeError) as error:
+        log.warning("how long batches of query %s take is not known: %s", query, error)
+        return None
+
+
+def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:
+    """Return how often an active query begins a batch; None if it does whenever it can."""
+    try:
+        execution = _execution(spark, query)
+        trigger = execution.trigger() if execution is not None else None
+        if trigger is None or not str(trigger).startswith("ProcessingTimeTrigger"):
+            return None
+        return float(trigger.intervalMs()) or None
+    except (Py4JError, TypeError, AttributeError):
         return None
 
 

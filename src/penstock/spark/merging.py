@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from penstock.aggregators import Aggregator, dumps, loads
-from penstock.spark.execution import INSTANCE, KEY, Batches, as_batches, failure
+from penstock.spark.execution import KEY, Batches, as_batches, failure
 from penstock.spark.internals import arrow_schema, rows_of_arrow
 from penstock.spark.meter import Meter
 from penstock.spark.tasks import OperatorSpec, Reports
@@ -90,7 +90,7 @@ def _update(
 ) -> pa.RecordBatch:
     """Update the states of a batch's keys; return the keys that had none."""
     hashed = batch.column(KEY).to_numpy(zero_copy_only=False)
-    columns = batch.drop_columns([KEY, INSTANCE])
+    columns = batch.drop_columns([KEY])
     width = len(work.given)
     given = columns.select(range(width)).rename_columns(work.given.names)
     own = columns.select(range(width, columns.num_columns)).rename_columns(work.key.names)

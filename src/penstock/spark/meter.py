@@ -28,10 +28,12 @@ class Meter:
     def __init__(self, spec: OperatorSpec, reports: "Accumulator[Reports]") -> None:
         self._reports = reports
         self._place = place(spec)
-        self._tracker = spec.grouping().tracker(self._place.partition)
+        self._tracker = spec.policies().measuring.tracker(self._place.partition)
         self._messages: list[Feedback] = []
         self._records = 0
         self._busy_ms = 0.0
+        self._waited_ms = 0.0
+        self._waits = 0
         self.emitted = 0
 
     def one_by_one(self, keys: Int64, costs_ms: Float64) -> None:
@@ -51,7 +53,20 @@ class Meter:
             self._messages += self._tracker.finish()
         costs = pack_costs(self._messages)
         done = self._records, self.emitted, self._busy_ms
-        send(self._reports, ExecutionReport(self._place, *done, executor(), costs))
+        waited = self._waited_ms, self._waits
+        send(self._reports, ExecutionReport(self._place, *done, executor(), costs, *waited))
+
+    def waited(self, arrival_ms: Float64, started_ms: Float64 | float) -> None:
+        """Take note of how long records have waited; of those without an arrival nothing is known.
+
+        Args:
+            arrival_ms: when they arrived, in milliseconds since 1970.
+            started_ms: when they were executed.
+        """
+        waits = np.maximum(started_ms - arrival_ms, 0.0)
+        known = ~np.isnan(waits)
+        self._waited_ms += float(waits[known].sum())
+        self._waits += int(known.sum())
 
     def _count(self, records: int, busy_ms: float) -> None:
         self._records += records

@@ -4,7 +4,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -13,14 +13,17 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, MapType, StructField, StructType
 
-from penstock.control import Journal, OperatorStats
+from penstock.control import Journal, OperatorStats, Policies
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping, Proactive
+from penstock.policies.shedding import Target
 from penstock.policies.validation import known, whole
 from penstock.spark import internals
 from penstock.spark.driver import Driver
-from penstock.spark.execution import INSTANCE, KEY
+from penstock.spark.execution import ARRIVAL, INSTANCE, KEY
 from penstock.spark.router import router
+from penstock.spark.shedding import Shedding
+from penstock.spark.spill import ADDED, Spill, refuse_unwritable
 from penstock.spark.tasks import OperatorSpec, shipped
 from penstock.spark.watch import watch
 
@@ -29,13 +32,15 @@ Key = str | Column | Sequence[str | Column]
 # The driver has more room than the paper's scheduler: keys whose costs are known, per instance.
 _CAPACITY = 1_024
 _RESERVED = "_penstock"
+# One task keeps what is shed for so many instances.
+_INSTANCES_PER_SPILL = 8
 
 
 class Routed(NamedTuple):
-    """A frame whose records are where the grouping wants them.
+    """A frame whose records have been decided about.
 
     Attributes:
-        frame: with its columns named by their numbers, the hash of the key and the instance.
+        frame: with what was decided.
         spec: what tasks have to know of the operator.
         driver: what they report to.
     """
@@ -48,6 +53,9 @@ class Routed(NamedTuple):
 class RoutedOperator(ABC):
     """An operator for `DataFrame.transform` whose records are routed by a grouping."""
 
+    # Whether it only sheds, in front of operators that report nothing.
+    in_front: ClassVar[bool] = False
+
     def __init__(
         self,
         name: str,
@@ -55,6 +63,7 @@ class RoutedOperator(ABC):
         instances: int | None,
         grouping: str | Grouping,
         journal: Path | str | None,
+        shedding: Shedding | None = None,
     ) -> None:
         self.name = name
         self.keys = _keys(key)
@@ -63,31 +72,80 @@ class RoutedOperator(ABC):
         if instances is not None:
             whole("instances", instances, least=1)
         self._make = _maker(grouping, instances)
+        self._shedding = shedding
         self._driver: Driver | None = None
+        self._closed = False
 
     @abstractmethod
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Return the frame with the operator applied."""
 
+    def _decide(
+        self, spark: SparkSession, frame: DataFrame, keys: tuple[str | Column, ...]
+    ) -> Routed:
+        """Add to every record which instance it goes to, and -1 or one too many to shed it."""
+        internals.protect_from_partial_retries(spark)
+        shedding = self._shedding
+        grouping = self._make(spark.sparkContext.defaultParallelism)
+        shedder = shedding.shedder_for(grouping.instances) if shedding is not None else None
+        policies = Policies(grouping, shedder)
+        policies.warm_up()
+        driver = self._driver = Driver.of(spark)
+        spilled = shedding is not None and shedding.spill is not None
+        how = {"pinned": spilled, "in_front": self.in_front}
+        driver.register(spark, self.identity, self.name, policies, self.journal, **how)
+        aside = spilled and not self.in_front
+        spill_tasks = -(-grouping.instances // _INSTANCES_PER_SPILL) if aside else 0
+        address = driver.server.address
+        spec = OperatorSpec.of(self.identity, self.name, policies, address, spill_tasks)
+        given = [_hash(frame, keys), *(shedding.columns(frame) if shedding is not None else ())]
+        decided = frame.withColumn(INSTANCE, _udf(router(spec, driver.reports), len(given))(*given))
+        if frame.isStreaming:  # others have no progress to show it in, and it takes time
+            decided = decided.observe(f"penstock {self.name}", *_counts(grouping, shedding))
+        return Routed(decided, spec, driver)
+
     def _route(
         self, spark: SparkSession, frame: DataFrame, keys: tuple[str | Column, ...]
     ) -> Routed:
-        """Send every record to its instance."""
-        keyed = frame.withColumn(KEY, _hash(frame, keys))
-        internals.protect_from_partial_retries(spark)
-        grouping = self._make(spark.sparkContext.defaultParallelism)
-        grouping.warm_up()
-        driver = self._driver = Driver.of(spark)
-        driver.register(spark, self.identity, self.name, grouping, self.journal)
-        made = type(grouping), grouping.params()
-        spec = OperatorSpec(self.identity, self.name, *made, driver.server.address)
-        routed = keyed.withColumn(INSTANCE, _udf(router(spec, driver.reports))(KEY))
-        if frame.isStreaming:  # others have no progress to show it in, and it takes time
-            counted = sf.count(sf.lit(1)).alias("received")
-            routed = routed.observe(f"penstock {self.name}", counted)
-        # Columns go by number: mapInArrow does not take names with dots.
-        numbered = routed.toDF(*map(str, range(len(frame.columns))), KEY, INSTANCE)
-        return Routed(numbered.repartitionById(grouping.instances, INSTANCE), spec, driver)
+        """Send every record to its instance, with its columns named by their numbers.
+
+        The hash of the key follows them and, if the operator sheds, the time of arrival.
+        """
+        decided, spec, driver = self._decide(spark, frame, keys)
+        if self._shedding is not None and not spec.spill:
+            decided = decided.filter(sf.col(INSTANCE) >= 0)
+        placed = decided.repartitionById(spec.instances + spec.spill, INSTANCE).drop(INSTANCE)
+        # Hashed once more, as that is cheaper than to take the hash through the shuffle. Columns
+        # go by number: mapInArrow does not take names with dots.
+        more = {KEY: _hash(frame, keys)}
+        if self._shedding is not None:
+            more[ARRIVAL] = self._shedding.columns(frame)[0]
+        numbers = map(str, range(len(frame.columns)))
+        return Routed(placed.withColumns(more).toDF(*numbers, *more), spec, driver)
+
+    def _spill(self, frame: DataFrame) -> Spill | None:
+        """Return where shed records are kept, if they are and can be."""
+        if self._shedding is None or self._shedding.spill is None:
+            return None
+        taken = sorted(set(ADDED) & set(frame.columns))
+        if taken:
+            raise PenstockError(
+                f"spill adds columns {', '.join(ADDED)}; rename {', '.join(taken)} of the DataFrame"
+            )
+        refuse_unwritable(self._shedding.spill)
+        return Spill(self._shedding.spill, frame.schema)
+
+    @property
+    def limit_ms(self) -> float | None:
+        """How long records may wait; None if the operator does not look at that."""
+        shedder = self._shedding.shedder if self._shedding is not None else None
+        target = getattr(shedder, "target", None)
+        return target.limit_ms if isinstance(target, Target) else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether the operator has been used, and was let go of."""
+        return self._closed
 
     def stats(self) -> OperatorStats:
         """Return what the operator has done in its newest query."""
@@ -109,6 +167,7 @@ class RoutedOperator(ABC):
 
     def close(self) -> None:
         """Save what was learnt, and forget the operator; its queries must have ended."""
+        self._closed = True
         if self._driver is not None:
             self._driver.unregister(self.identity)
             self._driver = None
@@ -247,10 +306,22 @@ def _has_map(kind: DataType) -> bool:
     return element is not None and _has_map(element)
 
 
-def _udf(route: Callable[[Iterator[pa.Array]], Iterator[pa.Array]]) -> Callable[..., Column]:
+def _counts(grouping: Grouping, shedding: Shedding | None) -> list[Column]:
+    """What the query's progress shows of an operator."""
+    counts = [sf.count(sf.lit(1)).alias("received")]
+    if shedding is not None:
+        instance = sf.col(INSTANCE)
+        shed = (instance < 0) | (instance >= grouping.instances)
+        counts.append(sf.count_if(shed).alias("shed"))
+        counts.append(sf.count_if(~shed).alias("admitted"))
+    return counts
+
+
+def _udf(route: Callable[[Any], Iterator[pa.Array]], columns: int) -> Callable[..., Column]:
     function = shipped(route)
     # Spark reads the kind of a function from its annotations.
-    function.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+    taken: Any = Iterator[pa.Array] if columns == 1 else Iterator[tuple[pa.Array, ...]]
+    function.__annotations__ = {"batches": taken, "return": Iterator[pa.Array]}
     udf: Any = sf.arrow_udf(function, "int")  # type: ignore[attr-defined]
     # Evaluated once: it counts what it routes.
     return cast(Callable[..., Column], udf.asNondeterministic())

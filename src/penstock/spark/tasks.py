@@ -4,15 +4,17 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pyspark import Accumulator, TaskContext, cloudpickle
 from pyspark.accumulators import AccumulatorParam
 
 from penstock import __version__
+from penstock.control import Policies
 from penstock.control.reports import Packed, Place, Report, pack
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder
 from penstock.spark.channel import Address
 from penstock.spark.internals import batch_of
 
@@ -27,20 +29,39 @@ class OperatorSpec:
     Attributes:
         identity: of the operator, unique in the application.
         name: for people.
-        kind: class of the grouping.
-        params: of the grouping; it is made anew in each task, as its arrays may be large.
+        grouping: class and parameters; it is made anew in tasks, as its arrays may be large.
+        shedder: class and parameters; None if nothing is shed.
         address: of the driver's control channel.
+        spill: tasks that keep what is shed; 0 if nothing is kept.
     """
 
     identity: str
     name: str
-    kind: type[Grouping]
-    params: dict[str, Any]
+    grouping: tuple[type[Grouping], dict[str, Any]]
+    shedder: tuple[type[Shedder], dict[str, Any]] | None
     address: Address
+    spill: int = 0
 
-    def grouping(self) -> Grouping:
-        """Return the policy with nothing learnt."""
-        return self.kind(**self.params)
+    @classmethod
+    def of(
+        cls, identity: str, name: str, policies: Policies, address: Address, spill: int = 0
+    ) -> Self:
+        """Return what tasks have to know of an operator with these policies."""
+        shedder = policies.shedder
+        shed = None if shedder is None else (type(shedder), shedder.params())
+        routed = type(policies.grouping), policies.grouping.params()
+        return cls(identity, name, routed, shed, address, spill)
+
+    def policies(self) -> Policies:
+        """Return the policies with nothing learnt."""
+        kind, params = self.grouping
+        shedder = None if self.shedder is None else self.shedder[0](**self.shedder[1])
+        return Policies(kind(**params), shedder)
+
+    @property
+    def instances(self) -> int:
+        """How many instances the operator has."""
+        return int(self.grouping[1]["instances"])
 
 
 class ReportParam(AccumulatorParam[Reports]):

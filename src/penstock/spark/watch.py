@@ -27,9 +27,11 @@ def watch(stats: Callable[[], list[OperatorStats]], seconds: float | None = None
 def view(stats: OperatorStats) -> Table:
     """Return a table of one operator in one query."""
     shuffled = f", {stats.fallbacks} fallbacks ({stats.fallback_reason})" if stats.fallbacks else ""
+    shed = f", {stats.shed:,} of {stats.received:,} shed" if stats.shed else ""
+    waiting = f", mean waiting {stats.waiting_ms:,.0f} ms" if stats.waiting_ms > 0 else ""
     title = (
-        f"{stats.name}: {stats.state}, {stats.batches} batches, {stats.processed:,} records, "
-        f"last imbalance {stats.imbalance:.2f}{shuffled}"
+        f"{stats.name}: {stats.state}, {stats.batches} batches, {stats.processed:,} records{shed}, "
+        f"last imbalance {stats.imbalance:.2f}{waiting}{shuffled}"
     )
     table = Table(title=title, title_justify="left")
     for column in ("instance", "records", "busy s", "expected s", "mean cost ms"):

@@ -89,6 +89,11 @@ class Shedder(Learner, ABC):
             share: of the instances' capacity that this router may use, in (0, 1].
         """
 
+    @property
+    def planned_ms(self) -> float:
+        """How long the records admitted since the beginning of the batch will wait, in total."""
+        return 0.0
+
     def restart(self) -> None:
         """Begin another stream: nothing waits and nothing has waited; costs stay learnt."""
 

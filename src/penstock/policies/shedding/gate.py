@@ -31,7 +31,7 @@ from penstock.policies.kernels import Bool, Float64, Int64, kernel
 from penstock.policies.shedding.targets import Target
 
 # Names of the sums.
-CLOCK, WAITED, COUNT, MEAN, SEEN, SHIFT, SUMS = range(7)
+CLOCK, WAITED, COUNT, MEAN, SEEN, SHIFT, PLANNED, SUMS = range(8)
 # Names of the numbers.
 ADMITTED, SET_RIGHT, NUMBERS = range(3)
 # Names of the columns of the log.
@@ -106,9 +106,16 @@ class Gate:
         """
         _set_right(number, delta_ms, pace, self.sums, self.log, self.numbers)
 
-    def begin(self, now_ms: float) -> None:
-        """All that was admitted is done."""
+    def begin(self, now_ms: float, share: float) -> None:
+        """All that was admitted is done; others share the room that the target leaves."""
         self.sums[CLOCK] = now_ms
+        self.sums[PLANNED] = 0
+        self.sums[[WAITED, COUNT]] *= share
+
+    @property
+    def planned_ms(self) -> float:
+        """Waiting times of what has been admitted since the last beginning."""
+        return float(self.sums[PLANNED])
 
     def note(self, waited_ms: float, records: int) -> None:
         """Take note of records that have really waited so long in total."""
@@ -175,6 +182,7 @@ def _admit(
             continue
         out[i] = True
         sums[CLOCK] = start_ms + pace * cost_ms
+        sums[PLANNED] += wait_ms
         sums[WAITED] = fade * sums[WAITED] + wait_ms
         sums[COUNT] = fade * sums[COUNT] + 1
         if log.shape[0]:

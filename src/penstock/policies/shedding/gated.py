@@ -13,6 +13,9 @@ from penstock.policies.shedding.base import Shedder, checked
 from penstock.policies.shedding.gate import Gate
 from penstock.policies.shedding.targets import Target
 
+# How far a batch's lateness is followed at once.
+_FOLLOW = 0.5
+
 
 class Gated(Shedder):
     """A shedder whose gate admits records as long as a target holds (see `gate`)."""
@@ -22,6 +25,8 @@ class Gated(Shedder):
         self.target = checked_target(target)
         self._gate = gate
         self._share = np.ones(1)
+        # How much later than planned a batch's records are executed.
+        self._lag_ms = np.zeros(1)
 
     @abstractmethod
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
@@ -49,8 +54,18 @@ class Gated(Shedder):
         out: Bool,
         left: Int64 | None = None,
     ) -> int:
+        if self.state != "RUN":
+            return self._admit_all(keys, out, left)
         costs_ms = self.expected_ms(keys)
         return self._gate.admit(costs_ms, arrival_ms, now_ms, protected, out, self._pace, left)
+
+    def _admit_all(self, keys: Int64, out: Bool, left: Int64 | None) -> int:
+        """Admit without looking: nothing is known yet."""
+        decided = keys.size if left is None else min(keys.size, int(left[0]))
+        out[:decided] = True
+        if left is not None:
+            left[0] -= decided
+        return decided
 
     @property
     def _pace(self) -> float:
@@ -60,18 +75,26 @@ class Gated(Shedder):
     def begin(self, now_ms: float, share: float = 1.0) -> None:
         """All instances are idle; this router may use a share of them."""
         self._share[0] = share
-        self._gate.begin(now_ms)
+        self._gate.begin(now_ms + float(self._lag_ms[0]), share)
+
+    @property
+    def planned_ms(self) -> float:
+        """How long the records admitted since the beginning of the batch will wait, in total."""
+        return self._gate.planned_ms
 
     def restart(self) -> None:
         """Nothing waits and nothing has waited."""
         self._gate.restart()
 
     def _observe(self, feedback: Feedback) -> None:
-        if feedback.waited_ms is not None:
+        # What was admitted before anything was known is not counted, as in the paper.
+        if feedback.waited_ms is not None and feedback.records and feedback.planned_ms:
             self._gate.note(feedback.waited_ms, feedback.records)
+            late_ms = (feedback.waited_ms - feedback.planned_ms) / feedback.records
+            self._lag_ms[0] = max(0.0, self._lag_ms[0] + _FOLLOW * late_ms)
 
     def _state(self) -> Arrays:
-        return {"share": self._share, **self._gate.arrays()}
+        return {"share": self._share, "lag_ms": self._lag_ms, **self._gate.arrays()}
 
 
 def checked_target(target: object) -> Target:

@@ -155,23 +155,6 @@ class LoadAware(Gated):
         number, done_ms = self._gate.request()
         return Admitted(mask, answerable=True, request=SyncRequest(0, number, done_ms))
 
-    def _decide(
-        self,
-        keys: Int64,
-        arrival_ms: Float64,
-        now_ms: Float64,
-        protected: Bool,
-        out: Bool,
-        left: Int64 | None = None,
-    ) -> int:
-        if self._running:
-            return super()._decide(keys, arrival_ms, now_ms, protected, out, left)
-        decided = keys.size if left is None else min(keys.size, int(left[0]))
-        out[:decided] = True
-        if left is not None:
-            left[0] -= decided
-        return decided
-
     @property
     def _running(self) -> bool:
         return bool(self._costs.heard.all())

@@ -1,0 +1,98 @@
+"""What an operator needs to know to shed: who decides, since when records wait, what is spared."""
+
+from dataclasses import dataclass
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, DataType, TimestampNTZType, TimestampType
+
+from penstock.errors import PenstockError
+from penstock.policies.shedding import Shedder
+
+
+@dataclass(frozen=True)
+class Shedding:
+    """How an operator sheds.
+
+    Attributes:
+        shedder: what decides.
+        arrival: column or expression with the time of arrival.
+        protect: condition of records that must not be shed; None spares nothing.
+        spill: folder in which shed records are kept; None drops them for good.
+    """
+
+    shedder: Shedder
+    arrival: str | Column
+    protect: str | Column | None = None
+    spill: str | None = None
+
+    def shedder_for(self, instances: int) -> Shedder:
+        """Return the policy for so many instances, with nothing learnt."""
+        return self.shedder.clone(instances=instances)
+
+    def columns(self, frame: DataFrame) -> tuple[Column, Column]:
+        """Return times of arrival in milliseconds since 1970, and which records are protected."""
+        arrival = _expression(self.arrival)
+        kind = _type_of(frame, "arrival", arrival, self.arrival)
+        if not isinstance(kind, TimestampType | TimestampNTZType):
+            raise PenstockError(
+                f"arrival must be a timestamp; {self.arrival} is {kind.simpleString()}. "
+                "Convert it, as with timestamp_millis(...)"
+            )
+        # Without a time zone it is taken to be that of the session, as Spark does.
+        arrival_ms = sf.unix_micros(arrival.cast("timestamp")) / 1000.0
+        if self.protect is None:
+            return arrival_ms, sf.lit(False)
+        protect = _expression(self.protect, condition=True)
+        kind = _type_of(frame, "protect", protect, self.protect)
+        if not isinstance(kind, BooleanType):
+            raise PenstockError(
+                f"protect must be a condition; {self.protect} is {kind.simpleString()}"
+            )
+        return arrival_ms, sf.coalesce(protect, sf.lit(False))
+
+
+def checked_shedding(
+    shed: Shedder | None,
+    arrival: str | Column | None,
+    protect: str | Column | None,
+    spill: str | None,
+) -> Shedding | None:
+    """Validate what the user says about shedding."""
+    if shed is None:
+        given = {"arrival": arrival, "protect": protect, "spill": spill}
+        extra = [name for name, value in given.items() if value is not None]
+        if extra:
+            raise PenstockError(f"{extra[0]} needs a shedder; give shed=penstock.LoadAware(...)")
+        return None
+    if not isinstance(shed, Shedder):
+        raise PenstockError(
+            "shed must be a shedder, as penstock.LoadAware(target=penstock.average('2 s')); "
+            f"got {shed!r}"
+        )
+    if arrival is None:
+        raise PenstockError(
+            "arrival must name the column with the time of arrival, as arrival='timestamp': "
+            "without it nobody knows how long records wait; got None"
+        )
+    if spill is not None and (not isinstance(spill, str) or not spill):
+        raise PenstockError(f"spill must be the path of a folder; got {spill!r}")
+    return Shedding(shed, arrival, protect, spill)
+
+
+def _expression(given: str | Column, *, condition: bool = False) -> Column:
+    if isinstance(given, Column):
+        return given
+    return sf.expr(given) if condition else sf.col(given)
+
+
+def _type_of(frame: DataFrame, name: str, column: Column, given: str | Column) -> DataType:
+    try:
+        return frame.select(column).schema.fields[0].dataType
+    except PySparkException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise PenstockError(
+            f"{name} must fit the DataFrame, which has {', '.join(frame.columns)}; "
+            f"got {given} ({reason})"
+        ) from None
