@@ -112,8 +112,10 @@ def check_protected(shedder: Shedder) -> None:
     keys, _ = records(56)
     at_once = np.zeros(keys.size)
     spared = keys % 2 == 0
-    admitted = one.admit(keys, at_once, at_once, spared)
-    assert admitted[spared].all()
+    for admit in (one.admit, one.admit_together):
+        admitted = admit(keys, at_once, at_once, spared)
+        assert admitted.shape == keys.shape
+        assert admitted[spared].all()
 
 
 def check_resize(shedder: Shedder) -> None:

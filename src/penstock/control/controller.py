@@ -142,8 +142,6 @@ class Controller:
         batch.add_router(report)
         tally.received += report.records
         tally.shed += report.shed
-        if self._in_front:
-            tally.records[0] += report.records - report.shed
         tally.router_ms += report.router_ms
         if report.fallback:
             tally.fallbacks += 1
@@ -200,6 +198,7 @@ class Controller:
             self._tally.busy_ms[0] += duration_ms
             batch.busy_ms[:] = duration_ms
             batch.processed = batch.received - batch.shed
+            self._tally.records[0] += batch.processed
             self._complete(number, batch, duration_ms)
 
     def _learn(self, report: ExecutionReport, instance: int) -> float:
@@ -311,15 +310,16 @@ class Controller:
         with self._lock:
             tally = self._tally
             number, batch = self._last_complete()
+            received, shed, processed = self._counts()
             waiting_ms = tally.waited_ms / tally.waits if tally.waits else math.nan
             return OperatorStats(
                 name=self.name,
                 query=self.query,
                 state=self._policies.all[-1].state,
                 batches=tally.batches,
-                received=tally.received,
-                shed=tally.shed,
-                processed=int(tally.records.sum()),
+                received=received,
+                shed=shed,
+                processed=processed,
                 emitted=tally.emitted,
                 instances=tally.per_instance(),
                 imbalance=imbalance(batch.busy_ms) if batch else 0.0,
@@ -331,6 +331,21 @@ class Controller:
                 last=batch.stats(number) if batch else None,
                 warnings=tuple(self._warnings.values()),
             )
+
+    def _counts(self) -> tuple[int, int, int]:
+        """Return records received, shed and processed: received = processed + shed.
+
+        Of an operator that sheds only complete batches count: of others it is not yet known.
+        """
+        received, shed, processed = self._tally.received, self._tally.shed, self._tally.processed
+        if self._policies.shedder is None:
+            return received, shed, processed
+        for batch in self._batches.values():
+            if not batch.complete:
+                received -= batch.received
+                shed -= batch.shed
+                processed -= batch.processed
+        return received, shed, processed
 
     def _last_complete(self) -> tuple[str, Batch | None]:
         """Return the newest batch of which all instances have reported."""

@@ -36,7 +36,7 @@ class OperatorStats:
         query: identity of the query; empty for batch jobs.
         state: of the grouping.
         batches: seen.
-        received: records that routers have routed.
+        received: records that routers have routed; in complete batches, if the operator sheds.
         shed: records that were not admitted; received = processed + shed.
         processed: records that instances have executed.
         emitted: records that the function has returned; partial states, for an aggregation.
@@ -112,6 +112,11 @@ class Tally:
         self.records = np.zeros(self.instances)
         self.busy_ms = np.zeros(self.instances)
         self.expected_ms = np.zeros(self.instances)
+
+    @property
+    def processed(self) -> int:
+        """Records that instances have executed."""
+        return int(self.records.sum())
 
     def per_instance(self) -> tuple[InstanceStats, ...]:
         """Return what is known of each instance."""

@@ -1,18 +1,60 @@
 """Small jobs for trials: a stream of files through an operator, batch by batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DataFrame", "SparkSession", "partition_id", "run_stream"]
+__all__ = ["DataFrame", "SparkSession", "collect_stream", "partition_id", "run_stream"]
 
 
 def partition_id() -> int:
     """Return the partition of the task this runs in; 0 outside of one."""
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
+
+
+@contextmanager
+def collect_stream(
+    spark: SparkSession,
+    source: Path,
+    schema: str,
+    operator: Callable[[DataFrame], DataFrame],
+    checkpoint: Path,
+    *,
+    files: int | None = None,
+) -> Iterator[list[pa.Table]]:
+    """Run a folder of Parquet files through an operator as they come, until the block ends.
+
+    Args:
+        spark: the session.
+        source: the files.
+        schema: of the files.
+        operator: what they go through.
+        checkpoint: folder of the query.
+        files: of a batch; the block then ends when all that are there have been read. None takes
+            whatever is there, and ends with the block.
+
+    Yields:
+        What each batch gave, as it comes.
+    """
+    collected: list[pa.Table] = []
+    reader = spark.readStream.schema(schema)
+    if files is not None:
+        reader = reader.option("maxFilesPerTrigger", files)
+    frame = operator(reader.parquet(str(source)))
+    writer = frame.writeStream.foreachBatch(lambda batch, _: collected.append(batch.toArrow()))
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    query = (writer if files is None else writer.trigger(availableNow=True)).start()
+    try:
+        yield collected
+        if files is not None:
+            query.awaitTermination()
+    finally:
+        query.stop()
 
 
 def run_stream(

@@ -115,7 +115,7 @@ class _Routing:
         self._protected += int(protected.sum())
         arrived_ms = np.where(undated | early, self._now_ms, arrival_ms)
         now_ms = np.full(keys.size, self._now_ms)
-        admitted = shedder.admit(keys, arrived_ms, now_ms, protected)
+        admitted = shedder.admit_together(keys, arrived_ms, now_ms, protected)
         self._shed += keys.size - int(admitted.sum())
         return admitted
 

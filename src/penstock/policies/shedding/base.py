@@ -69,6 +69,16 @@ class Shedder(Learner, ABC):
             protected: records that must not be shed (the paper's CHECKUTILITY); none by default.
         """
 
+    def admit_together(
+        self,
+        keys: npt.ArrayLike,
+        arrival_ms: npt.ArrayLike,
+        now_ms: npt.ArrayLike,
+        protected: npt.ArrayLike | None = None,
+    ) -> Bool:
+        """Decide about records that are all there at once, and so may be compared."""
+        return self.admit(keys, arrival_ms, now_ms, protected)
+
     def admit_until_answer(
         self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
     ) -> Admitted:

@@ -42,6 +42,8 @@ _MOST_GAIN = 0.5
 # Records over which the mean cost of offered records is followed.
 _MEMORY = 1_000.0
 NEVER = np.iinfo(np.int64).max
+# Steps of the search for the highest cost that can be admitted.
+_HALVINGS = 20
 
 
 class Gate:
@@ -88,6 +90,63 @@ class Gate:
         limits = self.target.limit_ms, self.target.fade, self.cheap
         return _admit(*given, *limits, self.sums, self.log, self.numbers)
 
+    def admit_together(
+        self,
+        costs_ms: Float64,
+        arrival_ms: Float64,
+        now_ms: Float64,
+        protected: Bool,
+        out: Bool,
+        pace: float = 1.0,
+    ) -> None:
+        """Decide about records that are all there at once; see `admit`.
+
+        If cheap ones go first, the highest cost is searched up to which all can be admitted.
+        Cheaper records are, more expensive ones are shed, and those in between as there is room.
+        """
+        given = (
+            costs_ms,
+            arrival_ms,
+            now_ms,
+            protected,
+            pace,
+            self.target.limit_ms,
+            self.target.fade,
+        )
+        if not self.cheap or _room_left(*given, np.inf, self.sums) >= 0:
+            self._admit_any(costs_ms, arrival_ms, now_ms, protected, out, pace)
+            return
+        low_ms, high_ms = 0.0, float(costs_ms.max())
+        for _ in range(_HALVINGS):
+            middle_ms = (low_ms + high_ms) / 2
+            if _room_left(*given, middle_ms, self.sums) >= 0:
+                low_ms = middle_ms
+            else:
+                high_ms = middle_ms
+        spared = costs_ms <= low_ms
+        considered = costs_ms <= high_ms
+        if protected.size:
+            spared |= protected
+            considered |= protected
+        decided = np.empty(int(considered.sum()), dtype=np.bool_)
+        costs_ms, arrival_ms, now_ms = (a[considered] for a in (costs_ms, arrival_ms, now_ms))
+        self._admit_any(costs_ms, arrival_ms, now_ms, spared[considered], decided, pace)
+        out[:] = False
+        out[considered] = decided
+
+    def _admit_any(
+        self,
+        costs_ms: Float64,
+        arrival_ms: Float64,
+        now_ms: Float64,
+        protected: Bool,
+        out: Bool,
+        pace: float,
+    ) -> None:
+        given = costs_ms, arrival_ms, now_ms, protected, out, pace, np.array([NEVER])
+        limits = self.target.limit_ms, self.target.fade, False
+        _admit(*given, *limits, self.sums, self.log, self.numbers)
+
     def request(self) -> tuple[int, float]:
         """Return the number of the last admitted record, and when it is expected to be done.
 
@@ -118,7 +177,7 @@ class Gate:
         return float(self.sums[PLANNED])
 
     def note(self, waited_ms: float, records: int) -> None:
-        """Take note of records that have really waited so long in total."""
+        """Take note of records that were admitted elsewhere, and wait so long in total."""
         if records:
             before = self.target.fade**records
             # The newest ones count, if there are more of them than the target looks at.
@@ -196,6 +255,36 @@ def _admit(
         if left[0] == 0:
             return i + 1
     return costs_ms.size
+
+
+@kernel
+def _room_left(
+    costs_ms: Float64,
+    arrival_ms: Float64,
+    now_ms: Float64,
+    protected: Bool,
+    pace: float,
+    limit_ms: float,
+    fade: float,
+    highest_ms: float,
+    sums: Float64,
+) -> float:
+    """What the target leaves if all records up to a cost are admitted; below 0 if it fails."""
+    clock_ms, waited_ms, count = sums[CLOCK], sums[WAITED], sums[COUNT]
+    least_ms = np.inf
+    for i in range(costs_ms.size):
+        if costs_ms[i] > highest_ms and not (protected.size > 0 and protected[i]):
+            continue
+        start_ms = max(clock_ms, now_ms[i])
+        wait_ms = max(start_ms - arrival_ms[i], 0.0)
+        clock_ms = start_ms + pace * costs_ms[i]
+        waited_ms = fade * waited_ms + wait_ms
+        count = fade * count + 1
+        least_ms = min(least_ms, limit_ms - wait_ms)
+    if fade == 0:
+        return least_ms
+    room_ms: float = limit_ms * count - waited_ms
+    return room_ms
 
 
 @kernel
