@@ -27,10 +27,11 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/gain.py
 	$(BIN)/python benchmarks/aggregate.py
+	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew
-	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
+	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
 	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -112,6 +112,9 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
     if "speedup" in metric:
         panel.axhline(1, color="black", lw=0.6)
         panel.set_ylim(0, 1.15 * largest)
+    elif metric.endswith("ratio"):
+        least = min(row["mean"] for row in rows)
+        panel.set_ylim(1.15 * min(0.0, least), max(1.15 * largest, 0.01))
     elif largest > 0 and largest > 50 * min(row["mean"] for row in rows if row["mean"] > 0):
         panel.set_yscale("log")
     else:
