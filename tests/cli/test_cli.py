@@ -11,7 +11,7 @@ from penstock.cli import main
 
 RANDOM = """
 import numpy as np
-from penstock import Grouping
+from penstock import Grouping, Shedder
 
 class First(Grouping):
     def route(self, keys, now_ms=None):
@@ -30,6 +30,36 @@ class Needy(First):
 
 class posg(First):
     pass
+
+class Lenient(Shedder):
+    def __init__(self, target, instances=1):
+        super().__init__(instances)
+        self.target = target
+
+    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+        return np.ones(len(keys), dtype=np.bool_)
+
+class Strict(Lenient):
+    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+        return np.asarray(arrival_ms) < 0
+
+class Counting(Lenient):
+    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+        return np.ones(len(keys), dtype=np.int64)
+
+class Undecided(Shedder):
+    pass
+
+class Demanding(Lenient):
+    def __init__(self, target, more):
+        super().__init__(target)
+
+class las(Lenient):
+    pass
+
+class Plain(Shedder):
+    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+        return np.ones(len(keys), dtype=np.bool_)
 """
 
 
@@ -87,6 +117,26 @@ def own(tmp_path):
         (["reproduce", "posg-instances", "--grouping", "own.py:posg"], "is taken"),
         (["check", "own.py:Needy"], "give all parameters but instances a default"),
         (["reprodoce"], "Did you mean 'reproduce'?"),
+        (
+            ["reproduce", "las-provisioning", "--grouping", "own.py:First"],
+            "--grouping: las-provisioning compares shedders; use --shedder, or another experiment",
+        ),
+        (
+            ["reproduce", "las-provisioning", "--grouping", "x:Y"],
+            "--grouping: las-provisioning compares shedders; use --shedder, or another experiment",
+        ),
+        (
+            ["reproduce", "posg-instances", "--shedder", "own.py:Lenient"],
+            "--shedder: posg-instances compares groupings; use --grouping, or another experiment",
+        ),
+        (["reproduce", "las-provisionin"], "did you mean 'las-provisioning'?"),
+        (["reproduce", "las-threshold", "--shedder", "own.py:First"], "has no shedder 'First'"),
+        (["reproduce", "las-threshold", "--shedder", "own.py:las"], "'las' is taken"),
+        (["reproduce", "las-threshold", "--shedder", "own.py"], "must be module:Class"),
+        (["reproduce", "las-threshold", "--shedder", "x:Y"], "cannot import 'x'"),
+        (["check", "own.py:Undecided"], "must implement `admit`"),
+        (["check", "own.py:Demanding"], "give all parameters but target a default"),
+        (["check", "own.py:Nope"], "has no grouping or shedder 'Nope'; it has First"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(args, message, own, command, monkeypatch):
@@ -115,7 +165,44 @@ def test_check_of_a_good_and_a_bad_grouping(own, command, monkeypatch):
     assert "fails range" in out
 
 
+def test_check_of_a_good_and_a_bad_shedder(own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, _ = command("check", "own.py:Lenient")
+    assert code == 0, out
+    assert "ok    every_record" in out
+    assert "fails" not in out
+    code, out, _ = command("check", "own.py:Strict")
+    assert code == 1
+    assert "fails slack" in out
+    assert "fails protected" in out
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="checks/shedders.py, drive_shedder: masks are copied into an array of booleans before "
+    "check_every_record looks at the dtype; the engine refuses such a shedder",
+)
+def test_check_of_a_shedder_that_returns_numbers(own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, _ = command("check", "own.py:Counting")
+    assert code == 1
+    assert "fails every_record" in out
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="cli/own.py, make: a shedder without a target (the example of Shedder itself) is made "
+    "as cls(target), and its instances are then a Target",
+)
+def test_check_of_a_shedder_that_needs_no_target(own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, error = command("check", "own.py:Plain")
+    assert code == 0, out + error
+
+
 def test_lists(command):
+    assert "las-provisioning" in command("reproduce", "--list")[1]
+    assert "las_as_published" in command("policies")[1]
     assert "posg-timeseries" in command("reproduce", "--list")[1]
     assert "full_knowledge" in command("policies")[1]
     assert "reproduce" in command("--help")[1]

@@ -1,0 +1,64 @@
+"""What shedding is for: the target is held, and little is lost. Small, with fixed seeds."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from penstock.experiments.las import SERIES_LIMIT_MS, Case, phases
+from penstock.policies.grouping import RoundRobin
+from penstock.policies.shedding import LoadAware, average
+from penstock.sim import simulate
+
+SEEDS = range(3)
+LIMIT_MS = 6.4
+
+
+@cache
+def results(seed):
+    """All shedders on one stream, a quarter of which is too much."""
+    return Case(under=0.25).results(seed, {}, warm=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_las_holds_the_target(seed):
+    assert 0.97 <= results(seed)["las"].mean_waiting_ms() / LIMIT_MS <= 1.05
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_las_drops_little_more_than_full_knowledge(seed):
+    dropped = {name: result.dropped_ratio() for name, result in results(seed).items()}
+    assert dropped["las"] <= dropped["full_knowledge"] + 0.025
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_las_cheap_first_holds_the_target_and_drops_less(seed):
+    cheap = results(seed)["las_cheap_first"]
+    assert cheap.dropped_ratio() <= 0.22
+    assert cheap.dropped_ratio() < results(seed)["full_knowledge"].dropped_ratio()
+    assert cheap.mean_waiting_ms() <= 1.1 * LIMIT_MS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_full_knowledge_sits_on_the_target(seed):
+    found = results(seed)["full_knowledge"]
+    assert found.mean_waiting_ms() == pytest.approx(LIMIT_MS, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_does_not_know_costs_is_far_off(seed):
+    for name in ("random_drop", "mean_cost"):
+        assert results(seed)[name].mean_waiting_ms() > 2 * LIMIT_MS
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_las_asks_seldom(seed):
+    assert results(seed)["las"].messages_per_100 <= 3.5
+
+
+def test_las_is_back_at_the_target_after_costs_have_doubled():
+    stream, slowdowns = phases(0)
+    shedder = LoadAware(average(SERIES_LIMIT_MS))
+    result = simulate(RoundRobin(1), stream, slowdowns=slowdowns, shedder=shedder)
+    assert abs(result.mean_waiting_ms(112_000, 120_000) / SERIES_LIMIT_MS - 1) <= 0.25
+    assert np.isfinite(result.mean_waiting_ms(100_000, 104_000))
