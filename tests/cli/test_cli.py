@@ -177,11 +177,6 @@ def test_check_of_a_good_and_a_bad_shedder(own, command, monkeypatch):
     assert "fails protected" in out
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="checks/shedders.py, drive_shedder: masks are copied into an array of booleans before "
-    "check_every_record looks at the dtype; the engine refuses such a shedder",
-)
 def test_check_of_a_shedder_that_returns_numbers(own, command, monkeypatch):
     monkeypatch.chdir(own.parent)
     code, out, _ = command("check", "own.py:Counting")
@@ -189,11 +184,6 @@ def test_check_of_a_shedder_that_returns_numbers(own, command, monkeypatch):
     assert "fails every_record" in out
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="cli/own.py, make: a shedder without a target (the example of Shedder itself) is made "
-    "as cls(target), and its instances are then a Target",
-)
 def test_check_of_a_shedder_that_needs_no_target(own, command, monkeypatch):
     monkeypatch.chdir(own.parent)
     code, out, error = command("check", "own.py:Plain")

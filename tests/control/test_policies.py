@@ -74,14 +74,14 @@ def test_all_are_in_the_order_of_routing_and_shedding():
         (
             ProactiveAsPublished(2),
             las(),
-            "shed: LoadAware learns from SpaceSaving, which the grouping ProactiveAsPublished "
-            "does not measure; take another one",
+            "shed: LoadAware learns from SpaceSaving(capacity=1024, seed=0), which the grouping "
+            "ProactiveAsPublished does not measure; take another one",
         ),
         (
             Proactive(1),
             LoadAwareAsPublished(TARGET),
-            "shed: LoadAwareAsPublished learns from CountMin, which the grouping Proactive does "
-            "not measure; take another one",
+            "shed: LoadAwareAsPublished learns from CountMin(epsilon=0.05, delta=0.1, seed=0), "
+            "which the grouping Proactive does not measure; take another one",
         ),
     ],
 )
@@ -97,11 +97,6 @@ def test_matrices_of_the_same_precision_teach_both():
     assert both.shedder.state == "SEND"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="control/policies.py compares the types of measurements only: matrices of another "
-    "precision are refused by every single report later on",
-)
 def test_matrices_of_different_precision_are_refused_at_once():
     with pytest.raises(PenstockError):
         Policies(ProactiveAsPublished(1, epsilon=0.1), LoadAwareAsPublished(TARGET))

@@ -139,10 +139,6 @@ def test_the_state_is_that_of_the_shedder(controller, policies):
     np.testing.assert_allclose(router.shedder.expected_ms([1, 2]), [10.0, 2.0])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="load_aware.py, _running: heard.all() waits for instances that get no record at all",
-)
 def test_an_instance_without_records_does_not_keep_the_others_from_shedding(controller, policies):
     for number in range(20):
         batch = str(number)
@@ -351,11 +347,6 @@ def test_resumed_policies_have_learnt_and_nothing_waits(controller, policies):
     assert shedder.admit([1], [0.0], [1_500.0])[0]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="controller.py, load_pin: every pin gets the version before the current one, although "
-    "a version stands for its contents",
-)
 def test_two_pins_of_different_contents_have_different_versions(controller, policies, kept):
     controller.snapshot("1")
     for instance in (0, 1):

@@ -87,19 +87,7 @@ def test_every_figure_has_its_claims_and_its_plot(name, short):
     assert image.startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(
-            "las-provisioning",
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="las_claims.py, provisioning: 'las: the same (our aim)' is said twice",
-            ),
-        ),
-        *FIGURES[1:],
-    ],
-)
+@pytest.mark.parametrize("name", FIGURES)
 def test_no_two_claims_of_a_figure_read_the_same(name, short):
     claims = BY_NAME[name].claims(Table.of_samples("", run(name)))
     assert len({claim.claim for claim in claims}) == len(claims)

@@ -44,12 +44,13 @@ def load(spec: str, *families: type[Learner]) -> type[Learner]:
 
 def make(cls: type[Learner], given: object) -> Learner:
     """Make a policy of the user's own, which must need nothing but what its family is made from."""
+    _, parameter = _ROLES[cls.family]
+    needed = parameter == "instances" or parameter in cls.parameters()
     try:
-        return cls(given)  # type: ignore[call-arg]
+        return cls(given) if needed else cls()  # type: ignore[call-arg]
     except PenstockError:
         raise
     except Exception as error:
-        _, parameter = _ROLES[cls.family]
         raise PenstockError(
             f"{cls.family}: {cls.__name__}({given}) fails ({type(error).__name__}: {error}); give "
             f"all parameters but {parameter} a default"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def _own(experiment: Experiment, groupings: tuple[str, ...], shedders: tuple[str
         series = str(vars(cls).get("name") or cls.__name__)
         if series in COLOURS or series in extra:
             raise PenstockError(f"{cls.family}: the name {series!r} is taken; choose another one")
-        extra[series] = cls
+        extra[series] = partial(make, cls)
     return extra
 
 

@@ -106,7 +106,9 @@ class Controller:
         """Decide about a batch once more as it was decided before a restart."""
         batch, snapshot = read_pin(data)
         with self._lock:
-            self._pin(batch, replace(snapshot, version=self._version - 1))
+            # A version of its own: routers remember what they have by it.
+            self._pin(batch, replace(snapshot, version=self._version))
+            self._version += 1
 
     def _pin(self, batch: str, snapshot: Snapshot) -> None:
         self._pins[batch] = snapshot

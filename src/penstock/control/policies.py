@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.policies import codec
+from penstock.policies.costs import SpaceSaving
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.learner import Learner
@@ -37,11 +38,20 @@ class Policies:
     def __post_init__(self) -> None:
         if self.shedder is None:
             return
-        mine, theirs = self.grouping.measurements(), self.shedder.measurements()
-        if mine is not None and theirs is not None and type(mine) is not type(theirs):
+        if self.shedder.instances != self.grouping.instances:
             raise PenstockError(
-                f"shed: {type(self.shedder).__name__} learns from {type(theirs).__name__}, which "
-                f"the grouping {type(self.grouping).__name__} does not measure; take another one"
+                f"shed: instances must be that of the grouping ({self.grouping.instances}); "
+                f"got {self.shedder.instances}"
+            )
+        mine, theirs = self.grouping.measurements(), self.shedder.measurements()
+        if mine is None or theirs is None:
+            return
+        # Tables of any size can be merged, matrices of the same size only.
+        alike = isinstance(mine, SpaceSaving) and isinstance(theirs, SpaceSaving)
+        if not alike and mine != theirs:
+            raise PenstockError(
+                f"shed: {type(self.shedder).__name__} learns from {theirs!r}, which the grouping "
+                f"{type(self.grouping).__name__} does not measure; take another one"
             )
 
     @property

@@ -1,5 +1,6 @@
 """The engine of virtual time: k FIFO instances behind a grouping, and perhaps a shedder."""
 
+import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
@@ -53,7 +54,9 @@ def simulate(
     if shedder is not None:
         _refuse_misfit(grouping, shedder, sources, slot_ms)
     if sources == 1 and slot_ms is None:
-        *_, spared = checked(stream.keys, stream.arrivals_ms, None, protected)
+        nobody = np.zeros(len(stream), dtype=np.bool_)
+        given = nobody if protected is None else protected
+        *_, spared = checked(stream.keys, stream.arrivals_ms, None, given)
         return AnswersRun(grouping, stream, slowdowns, delay_ms, shedder, spared).result()
     return SourcesRun(grouping, stream, slowdowns, delay_ms, sources, slot_ms).result()
 

@@ -340,11 +340,6 @@ def test_the_first_answer_sets_the_clock(now):
     assert gate.sums[CLOCK] == now
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="gate.py, _set_right: number -1 subtracts half of the time of day from WAITED, "
-    "so that an average is held late or never",
-)
 def test_the_first_answer_leaves_no_room_that_nobody_has_earned():
     gate = Gate(average(10.0), logged=8)
     number, done = gate.request()

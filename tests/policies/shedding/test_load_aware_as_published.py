@@ -181,11 +181,6 @@ def test_one_instance_stays_one():
     assert shedder.instances == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="load_aware_as_published.py has no resize of its own: Shedder.resize takes any number, "
-    "and clone() fails afterwards",
-)
 def test_more_instances_are_refused_by_resize_as_well():
     shedder = make()
     with pytest.raises(PenstockError, match="instances must be <= 1; got 2"):

@@ -87,8 +87,8 @@ class Shedder(Learner, ABC):
         The decisions are those of `admit`; see `Grouping.route_until_answer`.
         """
         if self._silent():
-            return Admitted(self.admit(keys, arrival_ms, now_ms, protected))
-        mask = self.admit(keys[:1], arrival_ms[:1], now_ms[:1], protected[:1])
+            return Admitted(np.asarray(self.admit(keys, arrival_ms, now_ms, protected)))
+        mask = np.asarray(self.admit(keys[:1], arrival_ms[:1], now_ms[:1], protected[:1]))
         return Admitted(mask, answerable=bool(mask.any()))
 
     def begin(self, now_ms: float, share: float = 1.0) -> None:

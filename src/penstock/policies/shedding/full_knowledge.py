@@ -16,6 +16,9 @@ from penstock.policies.shedding.targets import Target
 class FullKnowledge(Gated):
     """Sheds as LAS does, fed with the exact cost of every record.
 
+    Its clock is exact for one instance. Several are taken to be balanced perfectly, and nobody
+    corrects it where they are not.
+
     Args:
         target: what must hold.
         costs: the exact cost of every key.

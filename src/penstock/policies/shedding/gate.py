@@ -187,7 +187,7 @@ class Gate:
 
     def restart(self) -> None:
         """Nothing has been admitted."""
-        self.sums[[CLOCK, WAITED, COUNT, SHIFT]] = 0
+        self.sums[[CLOCK, WAITED, COUNT, SHIFT, PLANNED]] = 0
         self.log[:] = 0
         self.numbers[:] = 0
 
@@ -312,9 +312,13 @@ def _set_right(
             missed_ms += start_ms - entry[NOW] - entry[WAIT]
             entry[WAIT] = start_ms - entry[NOW]
             clock_ms = start_ms + pace * entry[COST]
+        if number < 0:  # asked before anything was known: the answer is the time itself
+            error_ms = clock_ms - sums[CLOCK]
         sums[CLOCK] = clock_ms
     sums[SHIFT] += error_ms
-    missed_ms += (number - numbers[SET_RIGHT]) * error_ms / 2
+    if number >= 0:
+        missed_ms += (number - numbers[SET_RIGHT]) * error_ms / 2
     records = numbers[ADMITTED] - numbers[SET_RIGHT]
-    sums[WAITED] += missed_ms * min(1.0, sums[COUNT] / records)
-    numbers[SET_RIGHT] = number
+    if records > 0:
+        sums[WAITED] += missed_ms * min(1.0, sums[COUNT] / records)
+    numbers[SET_RIGHT] = max(number, 0)

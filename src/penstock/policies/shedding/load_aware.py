@@ -11,6 +11,7 @@ from penstock.policies.costs import SpaceSaving
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
+from penstock.policies.hashing import mix
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding.base import Admitted
 from penstock.policies.shedding.gate import Gate
@@ -116,6 +117,7 @@ class LoadAware(Gated):
         # The length of the current window, and what is left of it.
         self._window = np.full(1, min(self.first_window, self.window))
         self._left = self._window.copy()
+        self._asked = np.zeros(1, dtype=np.int64)
 
     @classmethod
     def as_published(cls, target: Target, **params: Any) -> LoadAwareAsPublished:  # noqa: ANN401
@@ -151,13 +153,27 @@ class LoadAware(Gated):
         mask = out[:decided]
         if self._left[0]:
             return Admitted(mask)
-        self._window[0] = self._left[0] = min(2 * int(self._window[0]), self.window)
+        self._window[0] = min(2 * int(self._window[0]), self.window)
+        self._left[0] = self._next_window()
         number, done_ms = self._gate.request()
         return Admitted(mask, answerable=True, request=SyncRequest(0, number, done_ms))
 
+    def _next_window(self) -> int:
+        """Return how many records are admitted before the next request.
+
+        With several instances never as many twice: of instances in turn always the same one
+        would be asked.
+        """
+        length = int(self._window[0])
+        if self.instances == 1:
+            return length
+        self._asked[0] += 1
+        part = int(mix(self._asked[0], np.uint64(self.seed))) % 1024 / 1024
+        return max(1, round(length * (0.75 + 0.5 * part)))
+
     @property
     def _running(self) -> bool:
-        return bool(self._costs.heard.all())
+        return bool(self._costs.heard.any())
 
     def _observe(self, feedback: Feedback) -> None:
         """Learn measured costs, set the clock right, and take note of waiting times."""
@@ -184,5 +200,6 @@ class LoadAware(Gated):
             **super()._state(),
             "window": self._window,
             "left": self._left,
+            "asked": self._asked,
             **self._costs.arrays(),
         }

@@ -183,6 +183,10 @@ class LoadAwareAsPublished(Shedder):
                 self._sums[_CUMULATED] += found[0]
                 self._sums[_CHECKING] = 1
 
+    def resize(self, instances: int) -> None:
+        """Refuse: the paper's operator has one instance."""
+        whole("instances", instances, least=1, most=1)
+
     def restart(self) -> None:
         """Begin another stream; what was learnt stays."""
         checking = self._sums[_CHECKING]

@@ -27,7 +27,7 @@ class Target:
     records: int = 0
 
     def __post_init__(self) -> None:
-        positive("limit_ms", self.limit_ms)
+        object.__setattr__(self, "limit_ms", positive("limit_ms", self.limit_ms))
         whole("records", self.records, least=0)
 
     @property
