@@ -1,4 +1,4 @@
-"""How fast do groupings route, and how fast is the simulator? On one core.
+"""How fast do groupings route and shedders decide, and how fast is the simulator? On one core.
 
 Every number is the best of several runs, and stands beside the others of the same run: the ratios
 are what to look at. The goals are those of the project, for a current core.
@@ -27,6 +27,14 @@ from penstock.policies.grouping import (
     RandomChoices,
     RoundRobin,
     TwoChoices,
+)
+from penstock.policies.shedding import (
+    LoadAware,
+    LoadAwareAsPublished,
+    MeanCost,
+    RandomDrop,
+    Shedder,
+    average,
 )
 from penstock.sim import Stream, Synthetic, simulate
 from penstock.sim.workloads import zipf_keys
@@ -113,18 +121,39 @@ def by_choices(records: int) -> list[Measured]:
     return results
 
 
+def shedders(records: int) -> list[Measured]:
+    """Shedders that have learnt, at 25% under-provisioning."""
+    drawn = Synthetic(records=records, min_cost_ms=0.1, max_cost_ms=6.4).stream(0)
+    stream = drawn.provisioned(1, 0.75)
+    target = average("6.4 ms")
+    base = best_s(lambda: RoundRobin(1).route(stream.keys))
+    makes: dict[str, tuple[Shedder, float | None]] = {
+        "random_drop": (RandomDrop(0.25), None),
+        "mean_cost": (MeanCost(target, 3.25), None),
+        "las": (LoadAware(target), 12.0),
+        "las_cheap_first": (LoadAware(target, "cheap"), 12.0),
+        "las_as_published": (LoadAwareAsPublished(target), None),
+    }
+    results = []
+    for name, (shedder, goal) in makes.items():
+        simulate(RoundRobin(1), stream.part(0, 50_000), shedder=shedder)
+        seconds = best_s(lambda s=shedder: s.admit(stream.keys, stream.arrivals_ms))
+        results.append(Measured("admit", name, records / seconds / 1e6, base / seconds, goal))
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--json", type=Path, default=Path("penstock-out/policies.json"))
     args = parser.parse_args()
     stream = Synthetic(records=args.records).stream(0).provisioned(INSTANCES, 1.02)
-    results = measure(stream) + by_choices(args.records)
+    results = measure(stream) + by_choices(args.records) + shedders(args.records)
     table = Table(
         title=f"{args.records:,} records, one core; Zipf-1 and {INSTANCES} instances unless told"
     )
     table.add_column("what")
-    table.add_column("grouping")
+    table.add_column("policy")
     for column in ("M records/s", "to round robin", "goal"):
         table.add_column(column, justify="right")
     table.add_column("reached")

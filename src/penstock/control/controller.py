@@ -144,6 +144,8 @@ class Controller:
         batch.add_router(report)
         tally.received += report.records
         tally.shed += report.shed
+        if self._in_front:
+            tally.records[0] += report.records - report.shed
         tally.router_ms += report.router_ms
         if report.fallback:
             tally.fallbacks += 1
@@ -200,7 +202,6 @@ class Controller:
             self._tally.busy_ms[0] += duration_ms
             batch.busy_ms[:] = duration_ms
             batch.processed = batch.received - batch.shed
-            self._tally.records[0] += batch.processed
             self._complete(number, batch, duration_ms)
 
     def _learn(self, report: ExecutionReport, instance: int) -> float:
@@ -340,7 +341,7 @@ class Controller:
         Of an operator that sheds only complete batches count: of others it is not yet known.
         """
         received, shed, processed = self._tally.received, self._tally.shed, self._tally.processed
-        if self._policies.shedder is None:
+        if self._policies.shedder is None or self._in_front:
             return received, shed, processed
         for batch in self._batches.values():
             if not batch.complete:

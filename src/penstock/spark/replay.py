@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from pathlib import Path
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
@@ -49,13 +50,14 @@ def replay(
         >>> query = events.unionByName(late).transform(op).writeStream...  # doctest: +SKIP
     """
     positive("every", every)
+    path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
     files, root = file_system(path)
-    known = [*_spilled(files, root), *_spilled(files, root.rstrip("/") + _READY)]
+    known = [*_spilled(files, root), *_spilled(files, root + _READY)]
     if not known:
         raise PenstockError(f"path must be a folder with spilled records; {path!r} has none yet")
     schema = spark.read.parquet(_uri(path, root, known[0])).schema
-    ready = path.rstrip("/") + _READY
-    files.create_dir(root.rstrip("/") + _READY, recursive=True)
+    ready = path + _READY
+    files.create_dir(root + _READY, recursive=True)
     if when is None:
         release(path)
     else:
@@ -80,7 +82,7 @@ def _spilled(files: fs.FileSystem, root: str) -> list[str]:
 
 def release(path: str, most: int | None = None) -> int:
     """Let spilled files be read, the oldest first; return how many."""
-    files, root = file_system(path.rstrip("/"))
+    files, root = file_system(path)
     names = _spilled(files, root)[:most]
     for name in names:
         flat = name.removeprefix(root).strip("/").replace("/", "-")

@@ -1,5 +1,7 @@
 """A Spark session for the demo, the experiments and the tests; users bring their own."""
 
+import atexit
+import contextlib
 import os
 import re
 import sys
@@ -39,7 +41,15 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
             "Run `penstock doctor`, or try --master 'local[*]'"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
+    atexit.register(_stop_quietly, spark)
     return spark
+
+
+def _stop_quietly(spark: SparkSession) -> None:
+    """Stop at the end of the process; what executors of a local cluster complain of is no news."""
+    with contextlib.suppress(Exception):
+        spark.sparkContext.setLogLevel("OFF")
+        spark.stop()
 
 
 def checked_master(master: str) -> str:

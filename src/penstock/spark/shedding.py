@@ -1,6 +1,7 @@
 """What an operator needs to know to shed: who decides, since when records wait, what is spared."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -78,7 +79,9 @@ def checked_shedding(
         )
     if spill is not None and (not isinstance(spill, str) or not spill):
         raise PenstockError(f"spill must be the path of a folder; got {spill!r}")
-    return Shedding(shed, arrival, protect, spill)
+    # Executors have other working folders.
+    where = str(Path(spill).absolute()) if spill and "://" not in spill else spill
+    return Shedding(shed, arrival, protect, where)
 
 
 def _expression(given: str | Column, *, condition: bool = False) -> Column:

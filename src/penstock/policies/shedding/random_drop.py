@@ -52,6 +52,10 @@ class RandomDrop(Shedder):
         _draw(self.ratio, np.uint64(self.seed), spared, self._offered, out)
         return out
 
+    def begin(self, now_ms: float, share: float = 1.0) -> None:
+        """Draw others than in the batch before."""
+        self._offered[0] = int(now_ms) * 1_000_003 + int(share * 1e6)
+
     def _state(self) -> Arrays:
         return {"offered": self._offered}
 
