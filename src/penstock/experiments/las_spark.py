@@ -19,15 +19,19 @@ TARGET = sliding_average("2 s", records=2_000)
 LIMIT_MS = TARGET.limit_ms
 WORKLOAD = Application(records=200_000)
 
-# A calm time to learn, a rate three times as high, calm again, costs doubled, and calm again.
+# A calm time to learn, a rate three times as high, calm again, costs doubled, calm again, a source
+# that is paused and resumed.
 CALM = 0.6
 PHASES = {
     "calm": Phase(20, CALM),
     "burst": Phase(24, 3 * CALM),
     "calm again": Phase(16, CALM),
     "slow": Phase(24, CALM, slowdown=2.0),
-    "end": Phase(16, CALM),
+    "calm at last": Phase(16, CALM),
+    "pause": Phase(6, CALM, held=True),
+    "resumed": Phase(16, CALM),
 }
+CALM_PHASES = "calm again", "calm at last", "resumed"
 BIN_S = 4
 # Batches after which the target must hold again, of about as many seconds as the target has.
 SETTLED_S = 3 * LIMIT_MS / 1000 + 2
@@ -85,9 +89,7 @@ def _claims(table: Table) -> list[Claim]:
             claims.append(
                 at_most(f"{series}, {phase}: waiting time over the target, settled", 1.1, held)
             )
-        calm = max(
-            table.mean(series, phase, "phase_dropped_ratio") for phase in ("calm again", "end")
-        )
+        calm = max(table.mean(series, phase, "phase_dropped_ratio") for phase in CALM_PHASES)
         claims.append(at_most(f"{series}: dropped when the backlog is gone", 0.0, calm))
         lost = table.mean(series, "whole", "lost")
         claims.append(Claim(f"{series}: received = processed + shed", 0, lost, lost == 0))

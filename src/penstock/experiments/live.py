@@ -35,11 +35,13 @@ class Phase:
         seconds: how long it is.
         load: work that arrives over what all instances can do.
         slowdown: by which records cost more than usual.
+        held: whether the source is paused: its records come all at once when the phase ends.
     """
 
     seconds: float
     load: float
     slowdown: float = 1.0
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class Feed:
         stream = self._workload.stream(0)
         number, at, due_s, owed = 0, 0, 0.0, 0.0
         for phase in self._phases:
+            held = []
             for _ in range(round(phase.seconds / _TICK_S)):
                 owed += phase.load * self._capacity_per_s * _TICK_S
                 count = int(owed)
@@ -108,15 +111,17 @@ class Feed:
                 due_s += _TICK_S
                 chosen = np.arange(at, at + count) % len(stream)
                 at += count
-                offsets: Float64 = (
-                    due_s - _TICK_S + np.arange(count, dtype=np.float64) * (_TICK_S / max(1, count))
-                )
-                time.sleep(max(0.0, self.began_s + due_s - time.time()))
-                costs_ms = stream.costs_ms[chosen] * phase.slowdown
-                arrival_s = self.began_s + offsets
-                write(self._folder, number, stream.keys[chosen], costs_ms, arrival_s)
+                within: Float64 = np.arange(count, dtype=np.float64) / max(1, count)
+                offsets = due_s - _TICK_S * (1 - within)
                 self.arrived_s.append(offsets)
+                costs_ms = stream.costs_ms[chosen] * phase.slowdown
+                held.append((number, stream.keys[chosen], costs_ms, self.began_s + offsets))
                 number += 1
+                time.sleep(max(0.0, self.began_s + due_s - time.time()))
+                if not phase.held:
+                    write(self._folder, *held.pop())
+            for file in held:
+                write(self._folder, *file)
 
 
 def write(folder: Path, number: int, keys: Int64, costs_ms: Float64, arrival_s: Float64) -> None:
