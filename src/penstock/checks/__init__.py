@@ -21,7 +21,7 @@ from types import ModuleType
 import numpy as np
 
 import penstock.policies
-from penstock.checks import common, cost_models, groupings, shedders
+from penstock.checks import common, cost_models, groupings, scalers, shedders
 from penstock.checks.aggregators import check_aggregator
 from penstock.checks.groupings import drive
 from penstock.checks.records import DISTINCT, cost_of
@@ -29,6 +29,7 @@ from penstock.checks.shedders import drive_shedder
 from penstock.policies import Policy
 from penstock.policies.costs import CostModel, Exact
 from penstock.policies.grouping import Grouping
+from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import Shedder, average
 
 __all__ = ["check_aggregator", "discover", "drive", "drive_shedder", "example", "yield_checks"]
@@ -73,5 +74,7 @@ def yield_checks(policy: Policy) -> Iterator[tuple[str, Check]]:
         checks += groupings.CHECKS
     if isinstance(policy, Shedder):
         checks += shedders.CHECKS
+    if isinstance(policy, Scaler):
+        checks += scalers.CHECKS
     for check in checks:
         yield check.__name__.removeprefix("check_"), partial(check, policy)

@@ -6,6 +6,7 @@ from penstock.checks import yield_checks
 from penstock.cli.console import output
 from penstock.cli.own import load, make
 from penstock.policies.grouping import Grouping
+from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import Shedder, average
 
 
@@ -15,10 +16,11 @@ from penstock.policies.shedding import Shedder, average
 def check(policy: str, instances: int) -> int:
     """Run the conformance suite on POLICY, one of your own: module:Class or file.py:Class.
 
-    It may be a grouping, or a shedder.
+    It may be a grouping, a shedder, or a scaler.
     """
-    cls = load(policy, Grouping, Shedder)
-    own = make(cls, average("20 ms") if issubclass(cls, Shedder) else instances)
+    cls = load(policy, Grouping, Shedder, Scaler)
+    given = {"grouping": instances, "shedder": average("20 ms"), "scaler": 8}
+    own = make(cls, given[cls.family])
     failed = 0
     for name, run in yield_checks(own):
         try:

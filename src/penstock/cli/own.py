@@ -10,16 +10,17 @@ from pathlib import Path
 from types import ModuleType
 
 from penstock.errors import PenstockError
-from penstock.policies.learner import Learner
+from penstock.policies import Policy
 
 # What a policy of the user's own must implement, and what it is made from.
 _ROLES: dict[str, tuple[str, str]] = {
     "grouping": ("route", "instances"),
     "shedder": ("admit", "target"),
+    "scaler": ("wanted", "max_degree"),
 }
 
 
-def load(spec: str, *families: type[Learner]) -> type[Learner]:
+def load(spec: str, *families: type[Policy]) -> type[Policy]:
     """Load a policy class from `module:Class` or `path/to/file.py:Class`."""
     family = " or ".join(one.family for one in families)
     place, _, name = spec.rpartition(":")
@@ -42,12 +43,11 @@ def load(spec: str, *families: type[Learner]) -> type[Learner]:
     return found
 
 
-def make(cls: type[Learner], given: object) -> Learner:
+def make(cls: type[Policy], given: object) -> Policy:
     """Make a policy of the user's own, which must need nothing but what its family is made from."""
     _, parameter = _ROLES[cls.family]
-    needed = parameter == "instances" or parameter in cls.parameters()
     try:
-        return cls(given) if needed else cls()  # type: ignore[call-arg]
+        return cls(**{parameter: given}) if parameter in cls.parameters() else cls()
     except PenstockError:
         raise
     except Exception as error:

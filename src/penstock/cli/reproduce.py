@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
-from penstock.policies.shedding import Shedder, average
+from penstock.policies.shedding import average
 from penstock.policies.validation import known, whole
 from penstock.report import draw
 from penstock.report.plots import COLOURS
@@ -45,6 +45,11 @@ PATH = click.Path(path_type=Path)
     multiple=True,
     help="A shedder of your own as another series of las-*: module:Class or file.py:Class.",
 )
+@click.option(
+    "--scaler",
+    multiple=True,
+    help="A scaler of your own as another series of autoscale-*: module:Class or file.py:Class.",
+)
 def reproduce(
     name: str | None,
     list_: bool,
@@ -55,6 +60,7 @@ def reproduce(
     seed: int,
     grouping: tuple[str, ...],
     shedder: tuple[str, ...],
+    scaler: tuple[str, ...],
 ) -> None:
     """Run a figure of a paper and compare its claims with what we measure.
 
@@ -73,7 +79,8 @@ def reproduce(
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
         writable_folder("--json: its folder", json.parent)
-    extra = _own(experiment, grouping, shedder)
+    own = {"grouping": grouping, "shedder": shedder, "scaler": scaler}
+    extra = _own(experiment, own)
     checked_master(master or experiment.master)
     java_version()
     with _progress(experiment) as progress:
@@ -88,21 +95,26 @@ def reproduce(
         _write(experiment, document, out)
 
 
-def _own(experiment: Experiment, groupings: tuple[str, ...], shedders: tuple[str, ...]) -> Extra:
-    shedding = experiment.family is Shedder
-    if groupings if shedding else shedders:
-        wrong, right = ("grouping", "shedder") if shedding else ("shedder", "grouping")
-        raise PenstockError(
-            f"--{wrong}: {experiment.name} compares {right}s; use --{right}, or another experiment"
-        )
+# What a policy of the user's own is tried with before anything runs.
+_TRIALS: dict[str, object] = {"grouping": 5, "shedder": average("6.4 ms"), "scaler": 8}
+
+
+def _own(experiment: Experiment, specs: dict[str, tuple[str, ...]]) -> Extra:
+    right = experiment.family.family
+    for wrong, given in specs.items():
+        if given and wrong != right:
+            raise PenstockError(
+                f"--{wrong}: {experiment.name} compares {right}s; use --{right}, or another "
+                "experiment"
+            )
     extra: Extra = {}
-    for spec in shedders or groupings:
+    for spec in specs[right]:
         cls = load(spec, experiment.family)
         by_value(cls)
-        make(cls, average("6.4 ms") if shedding else 5)  # one that fails should fail here
+        make(cls, _TRIALS[right])  # one that fails should fail here
         series = str(vars(cls).get("name") or cls.__name__)
         if series in COLOURS or series in extra:
-            raise PenstockError(f"{cls.family}: the name {series!r} is taken; choose another one")
+            raise PenstockError(f"{right}: the name {series!r} is taken; choose another one")
         extra[series] = partial(make, cls)
     return extra
 

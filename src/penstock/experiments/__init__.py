@@ -1,5 +1,6 @@
 """The papers' tables and figures, one module a paper."""
 
+from penstock.experiments.autoscale import EXPERIMENTS as AUTOSCALE
 from penstock.experiments.base import Experiment, Extra, Sample
 from penstock.experiments.cg import EXPERIMENTS as CG
 from penstock.experiments.cg_spark import EXPERIMENTS as CG_SPARK
@@ -10,7 +11,7 @@ from penstock.experiments.posg_spark import EXPERIMENTS as POSG_SPARK
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (*POSG, *POSG_SPARK, *CG, *CG_SPARK, *LAS, *LAS_SPARK)
+    for experiment in (*POSG, *POSG_SPARK, *CG, *CG_SPARK, *LAS, *LAS_SPARK, *AUTOSCALE)
 }
 
 __all__ = ["EXPERIMENTS", "Experiment", "Extra", "Sample"]

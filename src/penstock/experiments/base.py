@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.experiments.results import Claim, Table
+from penstock.policies import Policy
 from penstock.policies.grouping import Grouping
-from penstock.policies.learner import Learner
 
 X = float | str
 
@@ -60,4 +60,4 @@ class Experiment:
     main_metric: str = "speedup"
     metrics: tuple[str, ...] = ("speedup", "steady_speedup", "completion_ms")
     params: dict[str, object] = field(default_factory=dict)
-    family: type[Learner] = Grouping
+    family: type[Policy] = Grouping

@@ -30,6 +30,12 @@ COLOURS = {
     "las": "#1565c0",
     "las_cheap_first": "#8e24aa",
     "full_knowledge_cheap_first": "#7cb342",
+    "minimum": "#8c8c8c",
+    "expert": "#2e7d32",
+    "threshold": "#c62828",
+    "rate_based": "#8e24aa",
+    "preventive_as_published": "#d1822c",
+    "preventive": "#1565c0",
 }
 LABELS = {
     "completion_ms": "mean completion time (ms)",
@@ -49,6 +55,11 @@ LABELS = {
     "dropped_ratio": "share of records dropped",
     "shedding_ratio": "dropped, relative to Base Line",
     "waiting_ms": "mean waiting time (ms)",
+    "rate_per_s": "input (records/s)",
+    "instances": "instances of all operators",
+    "latency_s": "latency (s)",
+    "mean_latency_s": "mean latency (s)",
+    "instances_ratio": "instances, relative to the expert's",
 }
 _ABREAST = 3
 # So many values of x at most get a tick each, on a logarithmic axis if they are far apart.
@@ -95,7 +106,7 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         own = [row for row in rows if row["series"] == series]
         at = [place[row["x"]] for row in own]
         colour = COLOURS.get(series) or next(spare)
-        wide = 2.4 if series in ("posg", "cg", "las") else 1.5
+        wide = 2.4 if series in ("posg", "cg", "las", "preventive") else 1.5
         means = [row["mean"] for row in own]
         mark = "o" if len(own) < 40 else ""
         panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)

@@ -1,0 +1,208 @@
+"""The scaler: how many instances each operator of a graph has."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.policies.base import Policy
+from penstock.policies.kernels import Float64
+from penstock.policies.validation import positive, whole
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A graph of operators: records of an operator go to all of its children.
+
+    Attributes:
+        parents: of each operator, in an order in which parents come first; none for a source.
+
+    Example:
+        >>> chain = Topology({"parse": (), "sink": ("parse",)})
+        >>> chain.children("parse"), chain.sources
+        (('sink',), ('parse',))
+    """
+
+    parents: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for name, parents in self.parents.items():
+            unknown = [parent for parent in parents if parent not in seen]
+            if unknown:
+                raise PenstockError(
+                    f"parents of {name!r} must come before it; got {', '.join(unknown)}"
+                )
+            seen.add(name)
+        if not seen:
+            raise PenstockError("parents must name operators; got none")
+
+    @classmethod
+    def linear(cls, *names: str) -> Self:
+        """Return a chain."""
+        return cls({name: names[max(0, i - 1) : i] for i, name in enumerate(names)})
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Operators without parents."""
+        return tuple(name for name, parents in self.parents.items() if not parents)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """Operators that get an operator's records."""
+        return tuple(one for one, parents in self.parents.items() if name in parents)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """What was seen of one operator, period by period, the newest last.
+
+    Attributes:
+        received: records that came in.
+        processed: records that were done.
+        emitted: records that went out to each child.
+        cost_ms: busy time over processed records, without queueing; NaN if none was done.
+        pending: records that wait or are in service now.
+        degree: instances now.
+        unchanged: periods since the degree was changed.
+    """
+
+    received: Float64
+    processed: Float64
+    emitted: Float64
+    cost_ms: Float64
+    pending: float
+    degree: int
+    unchanged: int = 1_000_000
+
+    def last(self, periods: int) -> "Observed":
+        """Return the newest periods only."""
+        kept = slice(-periods, None)
+        return replace(
+            self,
+            received=self.received[kept],
+            processed=self.processed[kept],
+            emitted=self.emitted[kept],
+            cost_ms=self.cost_ms[kept],
+        )
+
+    @property
+    def mean_cost_ms(self) -> float:
+        """Mean cost of a record; NaN before the first one is done."""
+        done = ~np.isnan(self.cost_ms) & (self.processed > 0)
+        if not done.any():
+            return float("nan")
+        return float(np.average(self.cost_ms[done], weights=self.processed[done]))
+
+    @property
+    def selectivity(self) -> float:
+        """Records out for each record in; 1 before the first one is done."""
+        processed = float(self.processed.sum())
+        return float(self.emitted.sum()) / processed if processed else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What was seen of all operators.
+
+    Attributes:
+        period_s: length of a monitoring period.
+        operators: by name.
+    """
+
+    period_s: float
+    operators: Mapping[str, Observed]
+
+    def __post_init__(self) -> None:
+        positive("period_s", self.period_s)
+
+    @property
+    def periods(self) -> int:
+        """How many periods have been seen."""
+        return min((one.received.size for one in self.operators.values()), default=0)
+
+
+@dataclass(frozen=True)
+class ScalePlan:
+    """How many instances each operator should have, and why.
+
+    Attributes:
+        degrees: by operator.
+        reasons: by operator, of those that change.
+    """
+
+    degrees: Mapping[str, int]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """All reasons in one line."""
+        return "; ".join(self.reasons.values()) or "nothing to change"
+
+
+class Scaler(Policy, ABC):
+    """Plans the degrees of a graph's operators from what was seen of them.
+
+    It is a function of the history: it remembers nothing, so it can be restarted at any time. A
+    scaler of your own needs `wanted` only.
+
+    Args:
+        min_degree: least number of instances of an operator, >= 1.
+        max_degree: largest number of instances of an operator.
+
+    Example:
+        >>> class Two(Scaler):
+        ...     def wanted(self, topology, history):
+        ...         return {name: (2, "two are enough") for name in topology.parents}
+        >>> seen = Observed(*np.ones((4, 3)), pending=0.0, degree=1)
+        >>> Two().plan(Topology.linear("sink"), History(10.0, {"sink": seen})).reason
+        'sink: two are enough, 1 -> 2'
+    """
+
+    family = "scaler"
+
+    def __init__(self, min_degree: int = 1, max_degree: int = 8) -> None:
+        self.min_degree = whole("min_degree", min_degree, least=1)
+        self.max_degree = whole("max_degree", max_degree, least=1)
+        if self.max_degree < self.min_degree:
+            raise PenstockError(
+                f"max_degree must be >= min_degree = {min_degree}; got {max_degree}"
+            )
+
+    @abstractmethod
+    def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
+        """Return the degree each operator should have, and why; others keep theirs."""
+
+    def plan(self, topology: Topology, history: History) -> ScalePlan:
+        """Return the degrees of the next period, within the limits."""
+        wanted = self.wanted(topology, history) if history.periods else {}
+        degrees, reasons = {}, {}
+        for name in topology.parents:
+            now = history.operators[name].degree
+            degree, why = wanted.get(name, (now, ""))
+            degrees[name] = min(max(degree, self.min_degree), self.max_degree)
+            if degrees[name] != now:
+                reasons[name] = f"{name}: {why or 'limits'}, {now} -> {degrees[name]}"
+        return ScalePlan(degrees, reasons)
+
+
+def demands(
+    topology: Topology, history: History, at_sources: Mapping[str, float]
+) -> dict[str, float]:
+    """Propagate rates along the graph by selectivities; never clamped by what can be done now.
+
+    Args:
+        topology: the graph.
+        history: selectivities are taken from here.
+        at_sources: records per second that will arrive at each source.
+    """
+    found: dict[str, float] = {}
+    for name, parents in topology.parents.items():
+        if not parents:
+            found[name] = at_sources[name]
+        else:
+            flows = (found[p] * history.operators[p].selectivity for p in parents)
+            found[name] = float(sum(flows))
+    return found

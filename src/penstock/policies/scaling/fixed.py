@@ -1,0 +1,43 @@
+"""The scaler that does not scale."""
+
+from collections.abc import Mapping
+
+from penstock.policies.scaling.base import History, Scaler, Topology
+from penstock.policies.validation import whole
+
+
+class Fixed(Scaler):
+    """Gives every operator a fixed number of instances: the paper's two configurations.
+
+    Args:
+        degrees: instances by operator; those that are not named have `min_degree`.
+        min_degree: least number of instances of an operator, >= 1.
+        max_degree: largest number of instances of an operator.
+
+    Example:
+        >>> Fixed(degrees={"sink": 8}).degrees
+        {'sink': 8}
+
+    References:
+        AUTOSCALE (Kombi et al., 2017), section V-C: ConfMin and ConfExpt.
+    """
+
+    name = "fixed"
+
+    def __init__(
+        self,
+        degrees: Mapping[str, int] | None = None,
+        min_degree: int = 1,
+        max_degree: int = 8,
+    ) -> None:
+        super().__init__(min_degree, max_degree)
+        self.degrees = {
+            name: whole(f"degrees of {name}", degree, least=1)
+            for name, degree in (degrees or {}).items()
+        }
+
+    def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
+        """Return the same degrees, whatever was seen."""
+        return {
+            name: (self.degrees.get(name, self.min_degree), "fixed") for name in topology.parents
+        }

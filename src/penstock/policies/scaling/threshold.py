@@ -1,0 +1,50 @@
+"""Reactive scaling: one more when busy, one less when idle."""
+
+from penstock.policies.scaling.base import History, Observed, Scaler, Topology
+from penstock.policies.validation import between
+
+
+class Threshold(Scaler):
+    r"""Adds an instance where utilization passes a threshold, and removes one below another.
+
+    $$u = \frac{processed \cdot cost}{degree \cdot period}, \qquad
+      degree \leftarrow degree + 1 \text{ if } u > high, \quad degree - 1 \text{ if } u < low$$
+
+    It looks at the last period only, so it is late on a step, and later by each missing instance.
+
+    Args:
+        low: utilization below which an instance is removed, in [0, 1).
+        high: utilization above which one is added, in (0, 1).
+        min_degree: least number of instances of an operator, >= 1.
+        max_degree: largest number of instances of an operator.
+
+    Example:
+        >>> Threshold(low=0.3, high=0.8).high
+        0.8
+    """
+
+    name = "threshold"
+
+    def __init__(
+        self, low: float = 0.3, high: float = 0.8, min_degree: int = 1, max_degree: int = 8
+    ) -> None:
+        super().__init__(min_degree, max_degree)
+        self.high = between("high", high, 0, 1)
+        self.low = between("low", low, 0, self.high, closed="low")
+
+    def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
+        """Change by one instance at most."""
+        return {
+            name: self._one(history.operators[name], history.period_s) for name in topology.parents
+        }
+
+    def _one(self, seen: Observed, period_s: float) -> tuple[int, str]:
+        last = seen.last(1)
+        processed = float(last.processed[-1])
+        busy_s = processed * last.mean_cost_ms / 1000 if processed else 0.0
+        used = busy_s / (seen.degree * period_s)
+        if used > self.high:
+            return seen.degree + 1, f"busy for {used:.0%} of the time"
+        if used < self.low and seen.pending <= seen.degree:
+            return seen.degree - 1, f"busy for {used:.0%} of the time only"
+        return seen.degree, ""
