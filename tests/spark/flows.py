@@ -4,8 +4,15 @@ import json
 import os
 from collections import Counter
 
+import numpy as np
+from pyspark.sql import functions as sf
+
+from penstock import Shedder
+
 WAIT_S = 120
 NUMBERED = "entity string, n int"
+TIMED = "entity string, n int, ts timestamp, priority string"
+OLD = "2020-01-01T00:00:00Z"
 
 
 def bag(rows):
@@ -36,6 +43,49 @@ def some_files(files=3, records=20, entities=4, start=0):
         [{"entity": f"e{n % entities}", "n": n} for n in range(i * records, (i + 1) * records)]
         for i in range(start, start + files)
     ]
+
+
+def timed_files(files=3, records=20, entities=4, start=0, ts=OLD):
+    """As `some_files`, with times of arrival long ago and priorities high, low and none."""
+    priorities = ("high", "low", None)
+    return [
+        [{**one, "ts": ts, "priority": priorities[one["n"] % 3]} for one in records_of_file]
+        for records_of_file in some_files(files, records, entities, start)
+    ]
+
+
+def hash_of(spark, *values, kind="string"):
+    """The hashes by which policies know keys."""
+    frame = spark.createDataFrame([(value,) for value in values], f"value {kind}")
+    return np.array([row[0] for row in frame.select(sf.xxhash64("value")).collect()])
+
+
+def unwanted(spark, *keys, kind="string"):
+    """A shedder that sheds some keys, whatever the load is."""
+
+    # Inside of a function, so that executors get the class itself.
+    class Unwanted(Shedder):
+        def __init__(self, hashes, instances=1):
+            super().__init__(instances)
+            self.hashes = hashes
+
+        def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+            admitted = ~np.isin(keys, self.hashes)
+            return admitted if protected is None else admitted | protected
+
+    return Unwanted(hash_of(spark, *keys, kind=kind))
+
+
+def moody():
+    """A shedder that sheds other records at any other time."""
+
+    class Moody(Shedder):
+        def admit(self, keys, arrival_ms, now_ms=None, protected=None):
+            seed = int(np.max(now_ms, initial=0)) if now_ms is not None else 0
+            drawn = np.random.default_rng(seed).random(len(keys)) < 0.5
+            return drawn if protected is None else drawn | protected
+
+    return Moody()
 
 
 def source(spark, folder, schema=NUMBERED):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from flows import NUMBERED, numbered
+from flows import NUMBERED, hash_of, numbered
 from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
@@ -21,11 +21,6 @@ def learnt(op, hashes):
     grouping = op._make(2)
     grouping.restore(controller.snapshot("asked by a test").data)
     return grouping.expected_ms(hashes)
-
-
-def hash_of(spark, *values):
-    frame = spark.createDataFrame([(value,) for value in values], "value string")
-    return np.array([row[0] for row in frame.select(sf.xxhash64("value")).collect()])
 
 
 def test_it_learns_what_keys_cost_and_expects_it(spark):

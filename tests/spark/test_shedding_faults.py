@@ -1,0 +1,156 @@
+"""Drivers, executors and the control channel die while records are shed: each is kept once."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from flows import TIMED, WAIT_S, bag, drop, run, sunk, timed_files, unwanted
+from pyspark.errors import StreamingQueryException
+from test_aggregate_faults import ancestors, committed
+from test_balance_faults import executors_of, finished, kill, log_of, started, until
+
+import penstock
+from penstock.spark.spill import ADDED
+
+pytestmark = pytest.mark.spark
+
+STUCK = 55
+
+
+def given(spark, place):
+    return bag(spark.read.schema(TIMED).json(str(place / "in")).collect())
+
+
+def spilled(spark, place):
+    """What is in the spill folder, without what was added to it."""
+    return bag(spark.read.parquet(str(place / "spill")).drop(*ADDED, "batch").collect())
+
+
+def spilled_in(place, batch):
+    return sorted((place / "spill" / f"batch={batch}").glob("[!.]*.parquet"))
+
+
+def stats_of(place):
+    return json.loads((place / "stats.json").read_text())
+
+
+def stuck_in_the_second_batch(place, process):
+    """Wait until a batch has kept what it has shed, and is stuck with what it has not."""
+
+    def under_way():
+        return (place / "stuck").exists() and spilled_in(place, 1)
+
+    until(under_way, process, "shed", place)
+    assert committed(place / "checkpoint") == 1
+
+
+def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
+    drop(tmp_path / "in", *timed_files(6))  # two of them in each batch
+    with started("shed", tmp_path, STUCK, "local[2]") as process:
+        stuck_in_the_second_batch(tmp_path, process)
+        kill(process)
+    [file] = spilled_in(tmp_path, 1)
+    before = bag(spark.read.parquet(str(file)).collect())
+    (tmp_path / "go").touch()
+    finished("shed", tmp_path, STUCK, "local[2]")
+    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+    # Other records would be shed now: it was decided about them before.
+    [file] = spilled_in(tmp_path, 1)
+    assert bag(spark.read.parquet(str(file)).collect()) == before
+    stats = stats_of(tmp_path)
+    assert (stats["received"], stats["fallbacks"]) == (80, 0)
+    assert stats["shed"] + stats["processed"] == 80
+
+
+def test_a_killed_executor_keeps_each_record_once(spark, tmp_path):
+    drop(tmp_path / "in", *timed_files(6))
+    with started("shed", tmp_path, STUCK, "local-cluster[3,1,1024]") as process:
+        stuck_in_the_second_batch(tmp_path, process)
+        worker = int((tmp_path / "stuck").read_text())
+        [busy] = set(executors_of(process)) & set(ancestors(worker))
+        os.kill(busy, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        assert process.wait(WAIT_S) == 0, log_of("shed", tmp_path)
+    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+    stats = stats_of(tmp_path)
+    assert (stats["received"], stats["fallbacks"]) == (120, 0)
+    assert stats["shed"] == sum(spilled(spark, tmp_path).values())
+    assert stats["processed"] == len(sunk(spark, tmp_path))
+
+
+def test_without_the_control_channel_nothing_is_shed(spark, tmp_path):
+    files = timed_files(5)  # 5 records of e1 in each
+    drop(tmp_path / "in", *files[:2])
+    drop(tmp_path / "later", *files[2:], start=2)
+    finished("deaf", tmp_path, "shed")
+    rows = sunk(spark, tmp_path)
+    assert spilled(spark, tmp_path) + bag(rows) == given(spark, tmp_path)
+    stats = stats_of(tmp_path)
+    before, after = stats["before"], stats["after"]
+    assert (before["received"], before["shed"], before["processed"]) == (40, 10, 30)
+    assert (after["received"], after["shed"], after["processed"]) == (100, 10, 90)
+    assert (before["fallbacks"], after["fallbacks"]) == (0, 3)
+    assert "the driver" in after["fallback_reason"]
+    assert sorted(row.n for row in rows if row.entity == "e1") == list(range(41, 100, 4))
+
+
+def attempt(spark, place, shed, instances, fails=False):
+    """Run two files a batch through an operator that fails in the second one, if it is to.
+
+    It does when what was shed has been kept.
+    """
+
+    kept = place / "spill" / "batch=1"
+
+    def work(record):
+        if fails and record["n"] == STUCK:
+            while len(list(kept.glob("[!.]*"))) < fails:
+                time.sleep(0.02)
+            raise ValueError("cannot do it")
+        return record
+
+    op = penstock.balance(
+        work,
+        key="entity",
+        schema=TIMED,
+        instances=instances,
+        name="careful",
+        shed=shed,
+        arrival="ts",
+        spill=str(place / "spill"),
+    )
+    stream = spark.readStream.schema(TIMED).option("maxFilesPerTrigger", 2)
+    run(stream.json(str(place / "in")).transform(op), place)
+    return op
+
+
+def test_a_batch_whose_decisions_are_damaged_is_decided_about_anew(spark, tmp_path, caplog):
+    drop(tmp_path / "in", *timed_files(4))
+    with pytest.raises(StreamingQueryException, match="cannot do it"):
+        attempt(spark, tmp_path, unwanted(spark, "e1", "e2"), 2, fails=1)
+    (tmp_path / "out-checkpoint" / "penstock" / "careful.batch").write_bytes(b"garbage")
+    op = attempt(spark, tmp_path, unwanted(spark, "e1"), 2)
+    assert "careful.batch cannot be used" in caplog.text
+    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+    assert (op.stats().received, op.stats().shed, op.stats().fallbacks) == (40, 10, 0)
+
+
+STALE = pytest.mark.xfail(
+    strict=True, reason="files of spilling tasks that are no longer there stay, and count twice"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "files", "after"), [(2, 1, 3), pytest.param(16, 2, 2, marks=STALE)]
+)
+def test_another_number_of_instances_after_a_failure_keeps_each_record_once(
+    spark, tmp_path, before, files, after
+):
+    drop(tmp_path / "in", *timed_files(4))
+    shedder = unwanted(spark, "e1", "e2")
+    with pytest.raises(StreamingQueryException, match="cannot do it"):
+        attempt(spark, tmp_path, shedder, before, fails=files)
+    attempt(spark, tmp_path, shedder, after)
+    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
