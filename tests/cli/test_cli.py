@@ -136,7 +136,7 @@ def own(tmp_path):
         (["reproduce", "las-threshold", "--shedder", "x:Y"], "cannot import 'x'"),
         (["check", "own.py:Undecided"], "must implement `admit`"),
         (["check", "own.py:Demanding"], "give all parameters but target a default"),
-        (["check", "own.py:Nope"], "has no grouping or shedder 'Nope'; it has First"),
+        (["check", "own.py:Nope"], "has no grouping or shedder or scaler 'Nope'; it has First"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(args, message, own, command, monkeypatch):

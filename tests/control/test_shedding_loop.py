@@ -462,7 +462,20 @@ def test_a_finished_batch_teaches_the_mean_cost():
     assert shedder.expected_ms([1]).tolist() == [5.0]
     controller.observe(routed(200, 100, "2", planned_ms=1.0))
     controller.finished("2", 1_500.0)
-    assert published(controller, "3", policies).shedder.expected_ms([1]).tolist() == [10.0]
+    learnt = published(controller, "3", policies).shedder.expected_ms([1])[0]
+    assert learnt == pytest.approx((0.7 * 500 + 1_500) / (0.7 * 100 + 100))
+
+
+def test_what_never_became_complete_is_in_no_count():
+    policies = Policies(RoundRobin(1), LoadAware(TARGET))
+    controller = Controller("enrich", "query", policies, Journal())
+    controller.observe(RouterReport(Place("op", "query", "lost", 0), 50, 1.0, 0.0))
+    for batch in range(20):
+        place = Place("op", "query", str(batch), 0)
+        controller.observe(RouterReport(place, 8, 1.0, 0.0, shed=3))
+        controller.observe(ExecutionReport(place, 5, 5, 1.0, "0", waited_ms=1.0, waits=5))
+    stats = controller.stats()
+    assert (stats.received, stats.shed, stats.processed) == (160, 60, 100)
 
 
 def test_a_finished_batch_is_counted():

@@ -125,6 +125,7 @@ def check_resize(shedder: Shedder) -> None:
     """It goes on with more and fewer instances."""
     one = shedder.clone()
     try:
+        shedder.clone(instances=2)
         one.resize(2)
     except PenstockError:
         return  # made for one instance only

@@ -105,6 +105,7 @@ class Controller:
     def load_pin(self, data: bytes) -> None:
         """Decide about a batch once more as it was decided before a restart."""
         batch, snapshot = read_pin(data)
+        self._policies.clone().restore(snapshot.data)  # refuses what does not fit
         with self._lock:
             # A version of its own: routers remember what they have by it.
             self._pin(batch, replace(snapshot, version=self._version))
@@ -133,11 +134,20 @@ class Controller:
             batch = self._batches.get(place.batch)
             if batch is None:
                 batch = self._batches[place.batch] = Batch(self.instances)
-                trim(self._batches, _PINNED)
+                self._forget_old()
             if isinstance(report, RouterReport):
                 self._routed_by(report, batch)
             elif place.partition < self.instances:
                 self._executed(report, batch)
+
+    def _forget_old(self) -> None:
+        """Keep the newest batches; what never became complete is in no count of a shedder's."""
+        while len(self._batches) > _PINNED:
+            _, old = self._batches.popitem(last=False)
+            if self._policies.shedder is not None and not self._in_front and not old.complete:
+                self._tally.received -= old.received
+                self._tally.shed -= old.shed
+                self._tally.incomplete += old.processed
 
     def _routed_by(self, report: RouterReport, batch: Batch) -> None:
         tally = self._tally
@@ -202,7 +212,7 @@ class Controller:
             self._tally.busy_ms[0] += duration_ms
             batch.busy_ms[:] = duration_ms
             batch.processed = batch.received - batch.shed
-            self._complete(number, batch, duration_ms)
+            self._complete(number, batch)
 
     def _learn(self, report: ExecutionReport, instance: int) -> float:
         """Learn measured costs; return what the policies expected."""
@@ -220,7 +230,7 @@ class Controller:
         self._version += 1
         self.unsaved = True
 
-    def _complete(self, number: str, batch: Batch, duration_ms: float | None = None) -> None:
+    def _complete(self, number: str, batch: Batch) -> None:
         """Learn from a batch as a whole."""
         self._tell_utilization(batch.busy_ms)
         if self._policies.shedder is None:
@@ -234,7 +244,7 @@ class Controller:
                 waited_ms=batch.waiting_ms * batch.processed if measured else batch.planned_ms,
                 records=batch.processed,
                 planned_ms=batch.planned_ms,
-                busy_ms=duration_ms,
+                busy_ms=float(batch.busy_ms.mean()),
             )
             self._policies.shedder.observe(feedback)
             self._changed()
@@ -259,7 +269,7 @@ class Controller:
 
     def _judge(self, number: str, batch: Batch) -> None:
         """Say so if the target cannot hold."""
-        target = getattr(self._policies.shedder, "target", None)
+        target = self._policies.shedder.target if self._policies.shedder else None
         if target is None or not batch.received:
             return
         late = batch.waits and batch.waiting_ms > target.limit_ms
@@ -362,7 +372,8 @@ class Controller:
         with self._lock:
             learnt = np.frombuffer(self._policies.snapshot(), dtype=np.uint8)
             instances = np.array([self.instances])
-            return codec.encode(_SAVED, {"instances": instances, "learnt": learnt})
+            arrays = {"instances": instances, "learnt": learnt, "routed": self._routed}
+            return codec.encode(_SAVED, arrays)
 
     def load(self, data: bytes) -> None:
         """Take back what `save` gave, also with another number of instances."""
@@ -377,6 +388,7 @@ class Controller:
             before.shedder.restart()
         with self._lock:
             self._policies = before
+            self._routed = state.get("routed", self._routed)
             self._version += 1
             self.journal.write(
                 "plan", operator=self.name, query=self.query, reason="resumed with saved costs"

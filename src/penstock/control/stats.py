@@ -34,7 +34,7 @@ class OperatorStats:
     Attributes:
         name: of the operator.
         query: identity of the query; empty for batch jobs.
-        state: of the grouping.
+        state: of the shedder, if there is one; else of the grouping.
         batches: seen.
         received: records that routers have routed; in complete batches, if the operator sheds.
         shed: records that were not admitted; received = processed + shed.
@@ -102,6 +102,7 @@ class Tally:
     waited_ms: float = 0.0
     waits: int = 0
     emitted: int = 0
+    incomplete: int = 0
     batches: int = 0
     fallbacks: int = 0
     fallback_reason: str = ""
@@ -116,7 +117,7 @@ class Tally:
     @property
     def processed(self) -> int:
         """Records that instances have executed."""
-        return int(self.records.sum())
+        return int(self.records.sum()) - self.incomplete
 
     def per_instance(self) -> tuple[InstanceStats, ...]:
         """Return what is known of each instance."""

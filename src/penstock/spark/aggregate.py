@@ -161,7 +161,7 @@ class Aggregation(RoutedOperator):
         returned = schema_of(self._schema)
         _refuse_twice(key, returned)
         work = Keyed(self.name, self.aggregator, frame.schema, key, returned)
-        routed, spec, driver = self._route(spark, keyed, tuple(added))
+        routed, spec, driver, _ = self._route(spark, keyed, tuple(added))
         numbered = [
             StructField(str(i), grouped_by(field.dataType)) for i, field in enumerate(key.fields)
         ]

@@ -117,8 +117,7 @@ class Operator(RoutedOperator):
         work = Work(self.func, self.form, names_of(self.keys), frame.schema, returned)
         if self._example is not None:
             try_example(self.name, work, self._example)
-        spill = self._spill(frame)
-        routed, spec, driver = self._route(spark, frame, self.keys)
+        routed, spec, driver, spill = self._route(spark, frame, self.keys)
         execute = operator(spec, work, driver.reports)
         stage = execute if spill is None else with_spill(spec, spill, execute)
         return routed.mapInArrow(shipped(stage), returned)

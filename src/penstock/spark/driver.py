@@ -18,6 +18,7 @@ from penstock.control.reports import Packed, unpack
 from penstock.errors import PenstockError
 from penstock.spark import internals
 from penstock.spark.channel import ControlServer
+from penstock.spark.spill import Spill
 from penstock.spark.tasks import MAILBOXES, ReportParam, Reports
 
 log = logging.getLogger("penstock")
@@ -36,7 +37,7 @@ class Registered:
     policies: Policies
     journal: Journal
     controllers: dict[str, Controller]
-    pinned: bool
+    spill: Spill | None
     in_front: bool
 
 
@@ -82,7 +83,7 @@ class Driver:
         name: str,
         policies: Policies,
         journal: Journal,
-        pinned: bool = False,
+        spill: Spill | None = None,
         in_front: bool = False,
     ) -> None:
         """Make an operator known, before any of its tasks runs; used again, it goes on learning.
@@ -93,7 +94,8 @@ class Driver:
             name: for people.
             policies: that decide.
             journal: where observations and plans go.
-            pinned: whether a batch must be decided about in the same way after a restart.
+            spill: where shed records are kept: a batch must then be decided about in the same
+                way after a restart.
             in_front: whether it only sheds, in front of operators that report nothing.
         """
         with self._lock:
@@ -102,7 +104,7 @@ class Driver:
                 known.spark = spark
                 return
             self._operators[identity] = Registered(
-                spark, name, policies, journal, {}, pinned, in_front
+                spark, name, policies, journal, {}, spill, in_front
             )
 
     def unregister(self, identity: str) -> None:
@@ -146,23 +148,44 @@ class Driver:
 
         def keep(data: bytes) -> None:
             path = self._path(operator, controller, "batch")
-            if path is not None:  # a batch job has no checkpoint, and is not restarted
+            if path is not None:
                 with self._files:
                     internals.write_file(operator.spark, path, data)
+            elif query:
+                controller.warn(
+                    "checkpoint",
+                    "the checkpoint is not found, so what a batch is decided with is not kept: "
+                    "after a restart records may be both processed and spilled",
+                )
 
-        kept = keep if operator.pinned else None
+        kept = keep if operator.spill is not None else None
         given = operator.name, query, operator.policies, operator.journal
         controller = Controller(*given, keep=kept, in_front=operator.in_front)
         self._save_others(operator, controller)
         self._load(operator, controller, "snapshot", controller.load)
-        if operator.pinned:
+        if operator.spill is not None:
             self._load(operator, controller, "batch", controller.load_pin)
+            self._clean(operator, controller)
         self._warn_of_trigger(operator, controller)
         return controller
 
+    def _clean(self, operator: Registered, controller: Controller) -> None:
+        """Remove what a batch has spilled that will run again: it may be cut otherwise now."""
+        checkpoint = self._checkpoints.get(controller.query)
+        if operator.spill is None or checkpoint is None:
+            return
+        try:
+            with self._files:
+                batch = internals.unfinished_batch(operator.spark, checkpoint)
+            if batch is not None:
+                operator.spill.remove(controller.query, batch)
+        except (OSError, Py4JError) as error:
+            controller.warn("clean", f"old spilled files cannot be removed: {_first_line(error)}")
+
     def _warn_of_trigger(self, operator: Registered, controller: Controller) -> None:
         """Say so if records wait longer for their batch to begin than they may."""
-        target = getattr(operator.policies.shedder, "target", None)
+        shedder = operator.policies.shedder
+        target = shedder.target if shedder is not None else None
         if target is None or not controller.query:
             return
         interval_ms = internals.trigger_interval_ms(operator.spark, controller.query)
@@ -219,7 +242,7 @@ class Driver:
             if operator.in_front and controller.query:
                 # Its batch has just begun, so the one before is over.
                 done = internals.last_batch(operator.spark, controller.query)
-                if done is not None:
+                if done is not None and done[0] != report.place.batch:
                     controller.finished(*done)
         except Exception:
             # The loop is there to help: what it cannot use must not stop it, nor the query.
@@ -253,7 +276,8 @@ class Driver:
                 load(data)
         except (PenstockError, Py4JError) as error:
             reason = _first_line(error)
-            log.warning("%s: %s cannot be used, learning anew (%s)", controller.name, path, reason)
+            follows = "learning anew" if kind == "snapshot" else "its batch is decided about anew"
+            log.warning("%s: %s cannot be used, %s (%s)", controller.name, path, follows, reason)
 
     def _save_all(self) -> None:
         with self._lock:

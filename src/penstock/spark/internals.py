@@ -115,10 +115,28 @@ def last_batch(spark: SparkSession, query: str) -> tuple[str, float] | None:
         progress = execution.lastProgress() if execution is not None else None
         if progress is None:
             return None
-        return str(progress.batchId()), float(progress.durationMs().get("triggerExecution"))
+        taken = progress.durationMs()
+        if taken.get("addBatch") is None:  # a look at the source that found nothing
+            return None
+        return str(progress.batchId()), float(taken.get("triggerExecution"))
     except (Py4JError, TypeError) as error:
         log.warning("how long batches of query %s take is not known: %s", query, error)
         return None
+
+
+def unfinished_batch(spark: SparkSession, checkpoint: str) -> int | None:
+    """Return the batch that was begun and not committed when the query stopped, if there is one."""
+    begun, done = (_numbers(spark, f"{checkpoint}/{log}") for log in ("offsets", "commits"))
+    newest = max(begun, default=-1)
+    return newest if newest >= 0 and newest > max(done, default=-1) else None
+
+
+def _numbers(spark: SparkSession, folder: str) -> list[int]:
+    files, place = _file_system(spark, folder)
+    if not files.exists(place):
+        return []
+    names = [status.getPath().getName() for status in files.listStatus(place)]
+    return [int(name) for name in names if name.isdigit()]
 
 
 def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:

@@ -16,9 +16,9 @@ from pyspark.sql.types import DataType, MapType, StructField, StructType
 from penstock.control import Journal, OperatorStats, Policies
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping, Proactive
-from penstock.policies.shedding import Target
 from penstock.policies.validation import known, whole
 from penstock.spark import internals
+from penstock.spark.columns import column_of
 from penstock.spark.driver import Driver
 from penstock.spark.execution import ARRIVAL, INSTANCE, KEY
 from penstock.spark.router import router
@@ -43,11 +43,13 @@ class Routed(NamedTuple):
         frame: with what was decided.
         spec: what tasks have to know of the operator.
         driver: what they report to.
+        spill: where shed records are kept; None if they are not.
     """
 
     frame: DataFrame
     spec: OperatorSpec
     driver: Driver
+    spill: Spill | None
 
 
 class RoutedOperator(ABC):
@@ -91,10 +93,10 @@ class RoutedOperator(ABC):
         policies = Policies(grouping, shedder)
         policies.warm_up()
         driver = self._driver = Driver.of(spark)
-        spilled = shedding is not None and shedding.spill is not None
-        how = {"pinned": spilled, "in_front": self.in_front}
-        driver.register(spark, self.identity, self.name, policies, self.journal, **how)
-        aside = spilled and not self.in_front
+        spill = self._spill(frame)
+        how = spill, self.in_front
+        driver.register(spark, self.identity, self.name, policies, self.journal, *how)
+        aside = spill is not None and not self.in_front
         spill_tasks = -(-grouping.instances // _INSTANCES_PER_SPILL) if aside else 0
         address = driver.server.address
         spec = OperatorSpec.of(self.identity, self.name, policies, address, spill_tasks)
@@ -102,7 +104,7 @@ class RoutedOperator(ABC):
         decided = frame.withColumn(INSTANCE, _udf(router(spec, driver.reports), len(given))(*given))
         if frame.isStreaming:  # others have no progress to show it in, and it takes time
             decided = decided.observe(f"penstock {self.name}", *_counts(grouping, shedding))
-        return Routed(decided, spec, driver)
+        return Routed(decided, spec, driver, spill)
 
     def _route(
         self, spark: SparkSession, frame: DataFrame, keys: tuple[str | Column, ...]
@@ -111,7 +113,7 @@ class RoutedOperator(ABC):
 
         The hash of the key follows them and, if the operator sheds, the time of arrival.
         """
-        decided, spec, driver = self._decide(spark, frame, keys)
+        decided, spec, driver, spill = self._decide(spark, frame, keys)
         if self._shedding is not None and not spec.spill:
             decided = decided.filter(sf.col(INSTANCE) >= 0)
         placed = decided.repartitionById(spec.instances + spec.spill, INSTANCE).drop(INSTANCE)
@@ -121,7 +123,7 @@ class RoutedOperator(ABC):
         if self._shedding is not None:
             more[ARRIVAL] = self._shedding.columns(frame)[0]
         numbers = map(str, range(len(frame.columns)))
-        return Routed(placed.withColumns(more).toDF(*numbers, *more), spec, driver)
+        return Routed(placed.withColumns(more).toDF(*numbers, *more), spec, driver, spill)
 
     def _spill(self, frame: DataFrame) -> Spill | None:
         """Return where shed records are kept, if they are and can be."""
@@ -132,15 +134,15 @@ class RoutedOperator(ABC):
             raise PenstockError(
                 f"spill adds columns {', '.join(ADDED)}; rename {', '.join(taken)} of the DataFrame"
             )
-        refuse_unwritable(self._shedding.spill)
-        return Spill(self._shedding.spill, frame.schema)
+        spark = frame.sparkSession.sparkContext
+        refuse_unwritable(self._shedding.spill, local=str(spark.master).startswith("local"))
+        return Spill(self._shedding.spill, frame.schema, self.name, spark.applicationId)
 
     @property
     def limit_ms(self) -> float | None:
         """How long records may wait; None if the operator does not look at that."""
-        shedder = self._shedding.shedder if self._shedding is not None else None
-        target = getattr(shedder, "target", None)
-        return target.limit_ms if isinstance(target, Target) else None
+        target = self._shedding.shedder.target if self._shedding is not None else None
+        return target.limit_ms if target is not None else None
 
     @property
     def closed(self) -> bool:
@@ -242,7 +244,7 @@ def schema_of(schema: StructType | str) -> StructType:
 
 def _hash(frame: DataFrame, keys: tuple[str | Column, ...]) -> Column:
     """Hash the key in the JVM, whatever its type, so that Python sees 64 bits only."""
-    columns = [_column(frame, one) for one in keys]
+    columns = [column_of(frame, one) for one in keys]
     types = [field.dataType for field in _selected(frame, keys, columns)]
     # Maps cannot be hashed: their JSON can.
     hashable = [
@@ -254,7 +256,7 @@ def _hash(frame: DataFrame, keys: tuple[str | Column, ...]) -> Column:
 
 def key_columns(frame: DataFrame, keys: tuple[str | Column, ...]) -> dict[str, Column]:
     """Return a key's columns by the names that they have in a result."""
-    columns = [_column(frame, one) for one in keys]
+    columns = [column_of(frame, one) for one in keys]
     fields = _selected(frame, keys, columns)
     for field in fields:
         if _has_map(field.dataType):
@@ -286,15 +288,6 @@ def refuse_reserved(frame: DataFrame) -> None:
     taken = [name for name in frame.columns if name.startswith(_RESERVED)]
     if taken:
         raise PenstockError(f"the DataFrame must not have a column {', '.join(taken)}; rename it")
-
-
-def _column(frame: DataFrame, key: str | Column) -> Column:
-    if isinstance(key, Column):
-        return key
-    if key not in frame.columns:
-        return sf.col(key)
-    quoted = key.replace("`", "``")
-    return sf.col(f"`{quoted}`")
 
 
 def _has_map(kind: DataType) -> bool:

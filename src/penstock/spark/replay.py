@@ -1,19 +1,20 @@
 """`penstock.replay`: what was shed is answered later, when there is time."""
 
 import logging
+import re
 import threading
 import time
-from pathlib import Path
 
 from pyarrow import fs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from penstock.control import OperatorStats
+from penstock.control import BatchStats
 from penstock.errors import PenstockError
 from penstock.policies.validation import positive
 from penstock.spark.operators import RoutedOperator
-from penstock.spark.spill import ADDED, file_system
+from penstock.spark.spill import ADDED, absolute, file_system
 
 log = logging.getLogger("penstock")
 
@@ -26,50 +27,61 @@ def replay(
     *,
     when: RoutedOperator | None = None,
     arrival: str | None = None,
+    schema: StructType | str | None = None,
     every: float = 1.0,
 ) -> DataFrame:
     """Return shed records as a stream, to be processed when there is time.
 
     The folder's files are moved, one by one, to a folder beside it (its name ends in "-replay"),
     from which Spark reads them like any stream of files: each once, also after a restart. They
-    are moved when the operator has slack: it has shed nothing in its newest batch, and records
-    have waited for half of the target at most. Union the stream with the live one, or write it
-    by a query of its own.
+    are moved when the operator has slack: it has shed nothing in its newest batch and records
+    have waited for half of the target at most, or nothing has come for a while. Union the stream
+    with the live one, or write it by a query of its own.
 
     Args:
         spark: the session.
-        path: folder that an operator spills to; something must have been spilled, so that the
-            schema is known.
-        when: the operator that must have slack; None moves everything at once.
+        path: folder that an operator spills to.
+        when: the operator that must have slack; None moves everything at once, and is for queries
+            that have ended.
         arrival: timestamp column that is set to the time of the replay, so that records are not
             shed at once for having waited; None leaves it as it is.
+        schema: of the records, as `events.schema`; needed if nothing has been spilled yet.
         every: seconds between two looks at the operator, > 0.
 
     Example:
-        >>> late = replay(spark, "spill", when=op, arrival="timestamp")  # doctest: +SKIP
+        >>> late = replay(
+        ...     spark, "spill", when=op, arrival="timestamp", schema=events.schema
+        ... )  # doctest: +SKIP
         >>> query = events.unionByName(late).transform(op).writeStream...  # doctest: +SKIP
     """
     positive("every", every)
-    path = str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
+    path = absolute(path)
     files, root = file_system(path)
-    known = [*_spilled(files, root), *_spilled(files, root + _READY)]
-    if not known:
-        raise PenstockError(f"path must be a folder with spilled records; {path!r} has none yet")
-    schema = spark.read.parquet(_uri(path, root, known[0])).schema
-    ready = path + _READY
     files.create_dir(root + _READY, recursive=True)
+    if schema is None:
+        schema = _known_schema(spark, path, files, root)
     if when is None:
         release(path)
     else:
         _Releaser(path, when, every).start()
-    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(ready)
-    frame = frame.drop(*ADDED)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    frame = reader.parquet(_of_spark(path + _READY)).drop(*ADDED)
     return frame if arrival is None else frame.withColumn(arrival, sf.current_timestamp())
 
 
-def _uri(path: str, root: str, name: str) -> str:
-    """Return how Spark calls a file that Arrow has found."""
-    return path.removesuffix(root) + name
+def _known_schema(spark: SparkSession, path: str, files: fs.FileSystem, root: str) -> StructType:
+    known = [*_spilled(files, root), *_spilled(files, root + _READY)]
+    if not known:
+        raise PenstockError(
+            f"path: {path!r} has nothing spilled yet, so give the schema of the records, as "
+            "schema=events.schema"
+        )
+    return spark.read.parquet(_of_spark(path.removesuffix(root) + known[0])).schema
+
+
+def _of_spark(path: str) -> str:
+    """Return how Spark calls what Arrow calls s3://."""
+    return f"s3a://{path.removeprefix('s3://')}" if path.startswith("s3://") else path
 
 
 def _spilled(files: fs.FileSystem, root: str) -> list[str]:
@@ -80,22 +92,31 @@ def _spilled(files: fs.FileSystem, root: str) -> list[str]:
     return [one.path for one in sorted(complete, key=lambda one: (one.mtime_ns or 0, one.path))]
 
 
-def release(path: str, most: int | None = None) -> int:
-    """Let spilled files be read, the oldest first; return how many."""
+_BATCH = re.compile(r"/batch=(\d+)/")
+
+
+def release(path: str, most: int | None = None, before: int | None = None) -> int:
+    """Let spilled files be read, the oldest first; return how many.
+
+    Args:
+        path: folder that was spilled to.
+        most: how many files; None for all.
+        before: only of batches before this one, which are over; None for all.
+    """
     files, root = file_system(path)
-    names = _spilled(files, root)[:most]
-    for name in names:
+    names = _spilled(files, root)
+    if before is not None:
+        numbered = [(name, _BATCH.search(name)) for name in names]
+        names = [name for name, batch in numbered if batch and int(batch[1]) < before]
+    for name in names[:most]:
         flat = name.removeprefix(root).strip("/").replace("/", "-")
         files.move(name, f"{root}{_READY}/{flat}")
-    return len(names)
+    return len(names[:most])
 
 
-def has_slack(stats: OperatorStats, limit_ms: float | None) -> bool:
-    """Whether an operator has time for more."""
-    last = stats.last
-    if last is None or last.shed:
-        return False
-    return limit_ms is None or not last.waiting_ms > limit_ms / 2
+def has_slack(last: BatchStats, limit_ms: float | None) -> bool:
+    """Whether an operator that has done such a batch has time for more."""
+    return not last.shed and (limit_ms is None or not last.waiting_ms > limit_ms / 2)
 
 
 class _Releaser:
@@ -105,7 +126,10 @@ class _Releaser:
         self._path = path
         self._operator = operator
         self._every_s = every_s
+        # An operator that has done nothing for so long has nothing to do.
+        self._idle_s = max(2 * every_s, 2 * (operator.limit_ms or 0.0) / 1000)
         self._batch = ""
+        self._since_s = time.monotonic()
 
     def start(self) -> None:
         """Begin to look."""
@@ -122,8 +146,15 @@ class _Releaser:
 
     def _look(self) -> None:
         found = self._operator.all_stats()
-        if not found or found[-1].last is None or found[-1].last.batch == self._batch:
+        last = found[-1].last if found else None
+        if last is None:
+            return
+        new = last.batch != self._batch
+        idle = time.monotonic() - self._since_s > self._idle_s
+        if not new and not idle:
             return  # one file for each batch with slack: the next one shows what it did
-        if has_slack(found[-1], self._operator.limit_ms):
-            self._batch = found[-1].last.batch
-            release(self._path, most=1)
+        self._batch, self._since_s = last.batch, time.monotonic()
+        if idle or has_slack(last, self._operator.limit_ms):
+            # The newest batch may not be committed yet.
+            over = int(last.batch) if last.batch.isdigit() else None
+            release(self._path, most=1, before=over)

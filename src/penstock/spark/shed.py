@@ -51,7 +51,11 @@ def shed(
         'shed'
     """
     shedder = MeanCost(target) if isinstance(target, Target) else target
-    if isinstance(shedder, Shedder) and shedder.measurements() is not None:
+    if not isinstance(shedder, Shedder):
+        raise PenstockError(
+            f"target must be a target, as penstock.average('2 s'), or a shedder; got {target!r}"
+        )
+    if shedder.measurements() is not None:
         raise PenstockError(
             f"target: {type(shedder).__name__} needs costs that nobody measures here; give a "
             "target, or use penstock.balance(..., shed=...)"
@@ -82,8 +86,7 @@ class Gatekeeper(RoutedOperator):
         """Return the frame without the records that are shed."""
         spark = internals.supported_session(frame)
         refuse_reserved(frame)
-        spill = self._spill(frame)
-        decided, spec, _ = self._decide(spark, frame, self.keys)
+        decided, spec, _, spill = self._decide(spark, frame, self.keys)
         if spill is None:
             return decided.filter(sf.col(INSTANCE) >= 0).drop(INSTANCE)
         numbers = [*map(str, range(len(frame.columns))), INSTANCE]

@@ -1,7 +1,6 @@
 """What an operator needs to know to shed: who decides, since when records wait, what is spared."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -10,6 +9,8 @@ from pyspark.sql.types import BooleanType, DataType, TimestampNTZType, Timestamp
 
 from penstock.errors import PenstockError
 from penstock.policies.shedding import Shedder
+from penstock.spark.columns import column_of
+from penstock.spark.spill import absolute
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Shedding:
 
     def columns(self, frame: DataFrame) -> tuple[Column, Column]:
         """Return times of arrival in milliseconds since 1970, and which records are protected."""
-        arrival = _expression(self.arrival)
+        arrival = column_of(frame, self.arrival)
         kind = _type_of(frame, "arrival", arrival, self.arrival)
         if not isinstance(kind, TimestampType | TimestampNTZType):
             raise PenstockError(
@@ -45,7 +46,8 @@ class Shedding:
         arrival_ms = sf.unix_micros(arrival.cast("timestamp")) / 1000.0
         if self.protect is None:
             return arrival_ms, sf.lit(False)
-        protect = _expression(self.protect, condition=True)
+        given = self.protect
+        protect = given if isinstance(given, Column) else sf.expr(given)
         kind = _type_of(frame, "protect", protect, self.protect)
         if not isinstance(kind, BooleanType):
             raise PenstockError(
@@ -79,15 +81,25 @@ def checked_shedding(
         )
     if spill is not None and (not isinstance(spill, str) or not spill):
         raise PenstockError(f"spill must be the path of a folder; got {spill!r}")
-    # Executors have other working folders.
-    where = str(Path(spill).absolute()) if spill and "://" not in spill else spill
-    return Shedding(shed, arrival, protect, where)
+    _refuse_unfit(shed)
+    return Shedding(shed, arrival, protect, None if spill is None else absolute(spill))
 
 
-def _expression(given: str | Column, *, condition: bool = False) -> Column:
-    if isinstance(given, Column):
-        return given
-    return sf.expr(given) if condition else sf.col(given)
+def _refuse_unfit(shedder: Shedder) -> None:
+    """Refuse a shedder that cannot work in micro-batches, or for several instances."""
+    kind = type(shedder).__name__
+    if shedder.needs_answers:
+        raise PenstockError(
+            f"shed: {kind} needs an answer to single records, which micro-batches do not have; "
+            "use penstock.LoadAware"
+        )
+    try:
+        shedder.clone(instances=1)
+    except TypeError as error:
+        raise PenstockError(
+            f"shed: {kind} must take the number of instances ({error}); give its __init__ a "
+            "parameter instances=1, and hand it on to super().__init__"
+        ) from None
 
 
 def _type_of(frame: DataFrame, name: str, column: Column, given: str | Column) -> DataType:

@@ -6,10 +6,11 @@ name when it is complete. A task that runs again replaces its file by an equal o
 of a batch are pinned, also beyond a restart of the driver.
 """
 
-import contextlib
+import logging
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -27,6 +28,8 @@ from penstock.spark.execution import Batches, taken
 from penstock.spark.router import control_of
 from penstock.spark.tasks import OperatorSpec, place
 
+log = logging.getLogger("penstock")
+
 REASON, COST = "penstock_reason", "penstock_cost_ms"
 ADDED = (REASON, COST)
 
@@ -38,16 +41,35 @@ class Spill:
     Attributes:
         path: folder, of any file system that Arrow knows: local, s3://, gs://, abfs://, hdfs://.
         given: schema of the records.
+        operator: name of the operator, which several of a query may share the folder with.
+        application: identity of the application; tells batch jobs apart.
     """
 
     path: str
     given: StructType
+    operator: str
+    application: str
 
     def file(self, here: Place, number: int) -> str:
         """Return the name of a task's file, below the folder."""
         batch = here.batch.replace(" ", "-")
-        query = here.query.replace("-", "")[:12] or "batch"
-        return f"batch={batch}/{query}-{number}.parquet"
+        return f"batch={batch}/{self._prefix(here.query)}{number}.parquet"
+
+    def _prefix(self, query: str) -> str:
+        return f"{self.operator}-{query.replace('-', '')[:12] or self.application}-"
+
+    def remove(self, query: str, batch: int) -> None:
+        """Remove what a batch has spilled: it will run again."""
+        files, root = file_system(self.path)
+        selector = fs.FileSelector(f"{root}/batch={batch}", allow_not_found=True)
+        for found in files.get_file_info(selector):
+            if found.base_name.lstrip(".").startswith(self._prefix(query)):
+                files.delete_file(found.path)
+
+
+def absolute(path: str) -> str:
+    """Return a folder as executors can find it: they have other working folders."""
+    return str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
 
 
 def file_system(path: str) -> tuple[fs.FileSystem, str]:
@@ -56,26 +78,37 @@ def file_system(path: str) -> tuple[fs.FileSystem, str]:
         if "://" not in path:
             return fs.LocalFileSystem(), path
         files, root = fs.FileSystem.from_uri(path)
-        return files, str(root)
+        return files, str(root).rstrip("/")
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise PenstockError(
             f"spill must be a folder of a file system that Arrow knows; got {path!r} ({error})"
         ) from None
 
 
-def refuse_unwritable(path: str) -> None:
-    """Write and remove a file, before anything is dropped."""
+def refuse_unwritable(path: str, *, local: bool) -> None:
+    """Do what tasks will do, before anything is dropped."""
     files, root = file_system(path)
-    trial = f"{root}/.penstock-{uuid.uuid4().hex}"
+    if isinstance(files, fs.LocalFileSystem) and not local:
+        log.warning("spill: %s must be a folder that all executors share", path)
+    name = f"{root}/.penstock-{uuid.uuid4().hex}"
     try:
         files.create_dir(root, recursive=True)
-        with files.open_output_stream(trial) as stream:
-            stream.write(b"penstock")
-        files.delete_file(trial)
+        for part in (name, f"{name}.part"):
+            with files.open_output_stream(part) as stream:
+                stream.write(b"penstock")
+        files.move(f"{name}.part", name)
+        remove(files, name)
+        remove(files, name)
     except OSError as error:
         raise PenstockError(
             f"spill must be a folder that can be written; got {path!r} ({error})"
         ) from None
+
+
+def remove(files: fs.FileSystem, name: str) -> None:
+    """Remove a file, if it is there."""
+    if files.get_file_info(name).type != fs.FileType.NotFound:
+        files.delete_file(name)
 
 
 def with_spill(
@@ -142,10 +175,10 @@ class _Keeper:
             return
         if self._shedder is None:
             self._shedder = control_of(self._spec, self._here).policies.shedder
-        target = getattr(self._shedder, "target", "shed")
+        reason = str(self._shedder.target) if self._shedder and self._shedder.target else "shed"
         known = np.zeros(rows.num_rows, dtype=np.int64) if keys is None else keys
         cost_ms = self._shedder.expected_ms(known) if self._shedder else np.zeros(known.size)
-        more = [pa.array([str(target)] * rows.num_rows), pa.array(cost_ms)]
+        more = [pa.repeat(reason, rows.num_rows), pa.array(cost_ms)]
         names = [*rows.schema.names, *ADDED]
         described = pa.RecordBatch.from_arrays([*rows.columns, *more], names=names)
         if self._writer is None:
@@ -158,12 +191,8 @@ class _Keeper:
         if self._writer is not None:
             self._writer.close()
         if kind is not None:
-            self._remove(self._part)
+            remove(self._files, self._part)
         elif self._writer is not None:
             self._files.move(self._part, self._name)
         else:
-            self._remove(self._name)
-
-    def _remove(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            self._files.delete_file(name)
+            remove(self._files, self._name)

@@ -47,7 +47,17 @@ def test_the_mean_is_learnt_from_how_long_batches_take():
     for busy_ms, records in ((50.0, 10), (100.0, 10), (70.0, 7)):
         shedder.observe(Feedback(0, records=records, busy_ms=busy_ms))
         means.append(float(shedder.expected_ms([1])[0]))
-    assert means == [5.0, 7.5, 8.75]
+    # Time and records of the batches before count 0.7 times as much with every batch.
+    second = (0.7 * 50 + 100) / (0.7 * 10 + 10)
+    third = (0.49 * 50 + 0.7 * 100 + 70) / (0.49 * 10 + 0.7 * 10 + 7)
+    assert means == pytest.approx([5.0, second, third])
+
+
+def test_a_tiny_batch_says_little():
+    shedder = MeanCost(average("2 s"))
+    shedder.observe(Feedback(0, records=1_000, busy_ms=1_000.0))
+    shedder.observe(Feedback(0, records=1, busy_ms=500.0))  # mostly what Spark takes for a batch
+    assert shedder.expected_ms([1])[0] < 2
 
 
 def test_a_batch_keeps_all_instances_busy():

@@ -89,6 +89,7 @@ class PooledCosts:
         other.slowdown[:kept] = self.slowdown[:kept]
         other._uncertainty[:kept] = self._uncertainty[:kept]
         other.heard[:] = heard
+        other.heard[:kept] |= self.heard[:kept]
         other._unaged[:] = self._unaged
         return other
 

@@ -68,7 +68,7 @@ class Preventive(Scaler):
         drain_s: float = 20.0,
         window: int = 12,
         hold: int = 4,
-        slack: float = 0.05,
+        slack: float = 0.12,
         min_degree: int = 1,
         max_degree: int = 8,
     ) -> None:

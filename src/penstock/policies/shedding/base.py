@@ -10,6 +10,7 @@ from penstock.errors import PenstockError
 from penstock.policies.feedback import SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.learner import Learner
+from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import float64s, int64_keys, whole
 
 NOBODY: Bool = np.zeros(0, dtype=np.bool_)
@@ -48,6 +49,9 @@ class Shedder(Learner, ABC):
     family = "shedder"
     # Whether it sheds without looking at the load.
     blind: ClassVar[bool] = False
+    # Whether it only works if single records are answered, which micro-batches cannot do.
+    needs_answers: ClassVar[bool] = False
+    target: Target | None = None
 
     def __init__(self, instances: int = 1) -> None:
         self.instances = whole("instances", instances, least=1)

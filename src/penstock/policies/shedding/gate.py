@@ -72,6 +72,7 @@ class Gate:
         out: Bool,
         pace: float = 1.0,
         left: Int64 | None = None,
+        cheap: bool | None = None,
     ) -> int:
         """Decide about records until `left` of them are admitted; return how many.
 
@@ -83,11 +84,13 @@ class Gate:
             out: the decisions.
             pace: by how much the clock moves on for a millisecond of cost.
             left: counted down in place; without it all records are decided about.
+            cheap: whether expensive records are shed first; as the gate does by default.
         """
         if left is None:
             left = np.array([NEVER])
+        first = self.cheap if cheap is None else cheap
         given = costs_ms, arrival_ms, now_ms, protected, out, pace, left
-        limits = self.target.limit_ms, self.target.fade, self.cheap
+        limits = self.target.limit_ms, self.target.fade, first
         return _admit(*given, *limits, self.sums, self.log, self.numbers)
 
     def admit_together(
@@ -101,51 +104,46 @@ class Gate:
     ) -> None:
         """Decide about records that are all there at once; see `admit`.
 
-        If cheap ones go first, the highest cost is searched up to which all can be admitted.
-        Cheaper records are, more expensive ones are shed, and those in between as there is room.
+        If cheap ones go first, the highest cost is searched up to which all can be admitted that
+        have not waited too long already. Cheaper records are, more expensive ones are shed, and
+        those in between as there is room.
         """
-        given = (
-            costs_ms,
-            arrival_ms,
-            now_ms,
-            protected,
-            pace,
-            self.target.limit_ms,
-            self.target.fade,
-        )
-        if not self.cheap or _room_left(*given, np.inf, self.sums) >= 0:
-            self._admit_any(costs_ms, arrival_ms, now_ms, protected, out, pace)
+        spared = protected if protected.size else np.zeros(costs_ms.size, dtype=np.bool_)
+        given = costs_ms, arrival_ms, now_ms, spared, pace
+        if not self.cheap or self._fits(*given, np.inf) or not self._fits(*given, -1.0):
+            self.admit(costs_ms, arrival_ms, now_ms, protected, out, pace, cheap=False)
             return
-        low_ms, high_ms = 0.0, float(costs_ms.max())
+        begun_ms = np.maximum(self.sums[CLOCK], now_ms)
+        in_time = (begun_ms - arrival_ms <= self.target.limit_ms) | spared
+        given = costs_ms[in_time], arrival_ms[in_time], now_ms[in_time], spared[in_time], pace
+        low_ms, high_ms = -1.0, float(costs_ms.max())
         for _ in range(_HALVINGS):
             middle_ms = (low_ms + high_ms) / 2
-            if _room_left(*given, middle_ms, self.sums) >= 0:
+            if self._fits(*given, middle_ms):
                 low_ms = middle_ms
             else:
                 high_ms = middle_ms
-        spared = costs_ms <= low_ms
-        considered = costs_ms <= high_ms
-        if protected.size:
-            spared |= protected
-            considered |= protected
-        decided = np.empty(int(considered.sum()), dtype=np.bool_)
-        costs_ms, arrival_ms, now_ms = (a[considered] for a in (costs_ms, arrival_ms, now_ms))
-        self._admit_any(costs_ms, arrival_ms, now_ms, spared[considered], decided, pace)
+        safe = spared | (costs_ms <= low_ms)
+        chosen = in_time & (safe | (costs_ms <= high_ms))
+        decided = np.empty(int(chosen.sum()), dtype=np.bool_)
+        some = costs_ms[chosen], arrival_ms[chosen], now_ms[chosen], safe[chosen]
+        self.admit(*some, decided, pace, cheap=False)
         out[:] = False
-        out[considered] = decided
+        out[chosen] = decided
 
-    def _admit_any(
+    def _fits(
         self,
         costs_ms: Float64,
         arrival_ms: Float64,
         now_ms: Float64,
         protected: Bool,
-        out: Bool,
         pace: float,
-    ) -> None:
-        given = costs_ms, arrival_ms, now_ms, protected, out, pace, np.array([NEVER])
-        limits = self.target.limit_ms, self.target.fade, False
-        _admit(*given, *limits, self.sums, self.log, self.numbers)
+        highest_ms: float,
+    ) -> bool:
+        """Whether the target holds if all records up to a cost are admitted."""
+        given = costs_ms, arrival_ms, now_ms, protected, pace
+        target = self.target.limit_ms, self.target.fade
+        return _room_left(*given, *target, highest_ms, self.sums) >= 0
 
     def request(self) -> tuple[int, float]:
         """Return the number of the last admitted record, and when it is expected to be done.
@@ -273,14 +271,15 @@ def _room_left(
     clock_ms, waited_ms, count = sums[CLOCK], sums[WAITED], sums[COUNT]
     least_ms = np.inf
     for i in range(costs_ms.size):
-        if costs_ms[i] > highest_ms and not (protected.size > 0 and protected[i]):
+        if costs_ms[i] > highest_ms and not protected[i]:
             continue
         start_ms = max(clock_ms, now_ms[i])
         wait_ms = max(start_ms - arrival_ms[i], 0.0)
         clock_ms = start_ms + pace * costs_ms[i]
         waited_ms = fade * waited_ms + wait_ms
         count = fade * count + 1
-        least_ms = min(least_ms, limit_ms - wait_ms)
+        if not protected[i]:
+            least_ms = min(least_ms, limit_ms - wait_ms)
     if fade == 0:
         return least_ms
     room_ms: float = limit_ms * count - waited_ms

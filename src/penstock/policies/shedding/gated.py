@@ -24,7 +24,7 @@ class Gated(Shedder):
 
     def __init__(self, target: Target, instances: int, gate: Gate) -> None:
         super().__init__(instances)
-        self.target = checked_target(target)
+        self.target: Target = checked_target(target)
         self._gate = gate
         self._share = np.ones(1)
         # How much later than planned a batch's records are executed.

@@ -74,6 +74,7 @@ class LoadAwareAsPublished(Shedder):
     """
 
     name = "las_as_published"
+    needs_answers = True
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class LoadAwareAsPublished(Shedder):
         seed: int = 0,
     ) -> None:
         super().__init__(whole("instances", instances, least=1, most=1))
-        self.target = checked_target(target)
+        self.target: Target = checked_target(target)
         if self.target.records > 1:
             raise PenstockError(
                 "target must be an average over the stream or for each record: the paper has no "

@@ -11,8 +11,8 @@ from penstock.policies.shedding.gated import Gated, checked_target
 from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import int64_keys, positive
 
-# How far the mean cost of a batch is followed at once.
-_FOLLOW = 0.5
+# How much a batch counts when the next one comes.
+_FADE = 0.7
 
 
 class MeanCost(Gated):
@@ -45,18 +45,20 @@ class MeanCost(Gated):
         super().__init__(target, instances, Gate(checked_target(target)))
         given = mean_cost_ms is not None
         self.mean_cost_ms = positive("mean_cost_ms", mean_cost_ms) if given else None
-        self._mean_ms = np.full(1, self.mean_cost_ms or 0.0)
+        # Time and records of the last batches, which fade away.
+        self._sums = np.array([self.mean_cost_ms or 0.0, 1.0 if given else 0.0])
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
         """Return the mean for all of them."""
-        return np.full(int64_keys("keys", keys).size, float(self._mean_ms[0]))
+        busy_ms, records = self._sums
+        mean_ms = float(busy_ms / records) if records else 0.0
+        return np.full(int64_keys("keys", keys).size, mean_ms)
 
     def _observe(self, feedback: Feedback) -> None:
         super()._observe(feedback)
         if self.mean_cost_ms is None and feedback.busy_ms and feedback.records:
-            seen_ms = feedback.busy_ms * self.instances / feedback.records
-            before_ms = float(self._mean_ms[0]) or seen_ms
-            self._mean_ms[0] = before_ms + _FOLLOW * (seen_ms - before_ms)
+            self._sums *= _FADE
+            self._sums += (feedback.busy_ms * self.instances, feedback.records)
 
     @property
     def learns(self) -> bool:
@@ -66,7 +68,7 @@ class MeanCost(Gated):
     @property
     def state(self) -> str:
         """NOP until the mean is known, then RUN."""
-        return "RUN" if self._mean_ms[0] else "NOP"
+        return "RUN" if self._sums[1] else "NOP"
 
     def _state(self) -> Arrays:
-        return {**super()._state(), "mean_ms": self._mean_ms}
+        return {**super()._state(), "sums of costs": self._sums}
