@@ -4,7 +4,6 @@ import time
 
 import pytest
 from flows import TIMED, WAIT_S, drop, run, source, sunk, timed_files
-from test_shedding import EMPTY
 
 import penstock
 from penstock.errors import PenstockError
@@ -85,7 +84,6 @@ def test_mistakes_are_refused_before_a_job_starts(spark, nothing_runs, wrong, me
         ({"arrival": 5}, "arrival must.*5"),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="Py4J's error comes through")
 def test_what_is_not_an_expression_is_refused(spark, nothing_runs, wrong, message):
     arguments = {"key": "entity", "schema": TIMED, "instances": 2, **SHEDDING}
     with pytest.raises(PenstockError, match=f"(?s){message}"):
@@ -104,15 +102,12 @@ def test_a_folder_that_cannot_be_written_is_refused(spark, nothing_runs, tmp_pat
     assert (tmp_path / "file").read_text() == "in the way"
 
 
-IN_ANOTHER_CASE = pytest.mark.xfail(strict=True, reason="to Spark it is the same name")
-
-
 @pytest.mark.parametrize(
     "taken",
     [
         "penstock_reason",
         "penstock_cost_ms",
-        pytest.param("Penstock_Reason", marks=IN_ANOTHER_CASE),
+        "Penstock_Reason",
     ],
 )
 def test_names_that_a_spill_adds_are_refused(spark, nothing_runs, tmp_path, taken):
@@ -128,7 +123,7 @@ def test_names_that_a_spill_adds_are_refused(spark, nothing_runs, tmp_path, take
     ("target", "more", "message"),
     [
         (SHEDDING["shed"], {}, r"target: LoadAware needs costs that nobody.*penstock.balance\("),
-        ("2 s", {}, "shed must be a shedder.*got '2 s'"),
+        ("2 s", {}, "target must be a target, as penstock.average.*got '2 s'"),
         (AVERAGE, {"arrival": "n"}, "arrival must be a timestamp; n is int"),
         (AVERAGE, {"arrival": "tss"}, "arrival must fit.*got tss"),
         (AVERAGE, {"arrival": None}, "arrival must name the column.*got None"),
@@ -192,9 +187,7 @@ def test_a_target_that_cannot_hold_is_told(spark, tmp_path):
     assert "cannot hold" in warning
 
 
-@pytest.mark.parametrize(
-    "spills", [pytest.param(False, marks=pytest.mark.xfail(strict=True, reason=EMPTY)), True]
-)
+@pytest.mark.parametrize("spills", [False, True])
 def test_a_batch_that_is_shed_as_a_whole_is_told(spark, tmp_path, spills):
     drop(tmp_path / "in", *timed_files(2))
     more = {"spill": str(tmp_path / "spill")} if spills else {}

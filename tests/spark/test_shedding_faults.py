@@ -137,14 +137,7 @@ def test_a_batch_whose_decisions_are_damaged_is_decided_about_anew(spark, tmp_pa
     assert (op.stats().received, op.stats().shed, op.stats().fallbacks) == (40, 10, 0)
 
 
-STALE = pytest.mark.xfail(
-    strict=True, reason="files of spilling tasks that are no longer there stay, and count twice"
-)
-
-
-@pytest.mark.parametrize(
-    ("before", "files", "after"), [(2, 1, 3), pytest.param(16, 2, 2, marks=STALE)]
-)
+@pytest.mark.parametrize(("before", "files", "after"), [(2, 1, 3), (16, 2, 2)])
 def test_another_number_of_instances_after_a_failure_keeps_each_record_once(
     spark, tmp_path, before, files, after
 ):

@@ -58,6 +58,14 @@ class Batch:
         return not np.isnan(self.busy_ms).any()
 
     @property
+    def settled(self) -> bool:
+        """Whether it is known what became of all records: done, or all of them were shed.
+
+        If nothing is left for the operator, Spark may not run its tasks at all.
+        """
+        return self.complete or (self.received > 0 and self.received == self.shed)
+
+    @property
     def waiting_ms(self) -> float:
         """Mean time from arrival to execution; NaN if nothing was measured."""
         return self.waited_ms / self.waits if self.waits else float("nan")

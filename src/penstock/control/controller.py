@@ -133,18 +133,28 @@ class Controller:
             tasks.add(task)
             batch = self._batches.get(place.batch)
             if batch is None:
+                self._close_empty()
                 batch = self._batches[place.batch] = Batch(self.instances)
                 self._forget_old()
+                self._tally.batches += self._in_front
             if isinstance(report, RouterReport):
                 self._routed_by(report, batch)
             elif place.partition < self.instances:
                 self._executed(report, batch)
 
+    def _close_empty(self) -> None:
+        """Close batches before a new one of which everything was shed: nobody else will."""
+        for number, batch in self._batches.items():
+            if batch.settled and not batch.complete and not self._in_front:
+                batch.busy_ms[:] = 0
+                self._tally.batches += 1
+                self._complete(number, batch)
+
     def _forget_old(self) -> None:
         """Keep the newest batches; what never became complete is in no count of a shedder's."""
         while len(self._batches) > _PINNED:
             _, old = self._batches.popitem(last=False)
-            if self._policies.shedder is not None and not self._in_front and not old.complete:
+            if self._policies.shedder is not None and not self._in_front and not old.settled:
                 self._tally.received -= old.received
                 self._tally.shed -= old.shed
                 self._tally.incomplete += old.processed
@@ -208,7 +218,6 @@ class Controller:
             batch = self._batches.get(number)
             if batch is None or batch.complete:
                 return
-            self._tally.batches += 1
             self._tally.busy_ms[0] += duration_ms
             batch.busy_ms[:] = duration_ms
             batch.processed = batch.received - batch.shed
@@ -324,6 +333,8 @@ class Controller:
             tally = self._tally
             number, batch = self._last_complete()
             received, shed, processed = self._counts()
+            if batch is not None and not batch.complete:
+                self._judge(number, batch)
             waiting_ms = tally.waited_ms / tally.waits if tally.waits else math.nan
             return OperatorStats(
                 name=self.name,
@@ -335,7 +346,7 @@ class Controller:
                 processed=processed,
                 emitted=tally.emitted,
                 instances=tally.per_instance(),
-                imbalance=imbalance(batch.busy_ms) if batch else 0.0,
+                imbalance=imbalance(batch.busy_ms) if batch and batch.complete else 0.0,
                 fallbacks=tally.fallbacks,
                 fallback_reason=tally.fallback_reason,
                 router_ms=tally.router_ms,
@@ -354,16 +365,16 @@ class Controller:
         if self._policies.shedder is None or self._in_front:
             return received, shed, processed
         for batch in self._batches.values():
-            if not batch.complete:
+            if not batch.settled:
                 received -= batch.received
                 shed -= batch.shed
                 processed -= batch.processed
         return received, shed, processed
 
     def _last_complete(self) -> tuple[str, Batch | None]:
-        """Return the newest batch of which all instances have reported."""
+        """Return the newest batch of which everything is known."""
         for number, batch in reversed(self._batches.items()):
-            if batch.complete:
+            if batch.settled:
                 return number, batch
         return "", None
 

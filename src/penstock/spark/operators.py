@@ -23,7 +23,7 @@ from penstock.spark.driver import Driver
 from penstock.spark.execution import ARRIVAL, INSTANCE, KEY
 from penstock.spark.router import router
 from penstock.spark.shedding import Shedding
-from penstock.spark.spill import ADDED, Spill, refuse_unwritable
+from penstock.spark.spill import ADDED, BATCH, Spill, refuse_unwritable
 from penstock.spark.tasks import OperatorSpec, shipped
 from penstock.spark.watch import watch
 
@@ -129,10 +129,11 @@ class RoutedOperator(ABC):
         """Return where shed records are kept, if they are and can be."""
         if self._shedding is None or self._shedding.spill is None:
             return None
-        taken = sorted(set(ADDED) & set(frame.columns))
+        added = *ADDED, BATCH
+        taken = [name for name in frame.columns if name.lower() in added]
         if taken:
             raise PenstockError(
-                f"spill adds columns {', '.join(ADDED)}; rename {', '.join(taken)} of the DataFrame"
+                f"spill adds columns {', '.join(added)}; rename {', '.join(taken)} of the DataFrame"
             )
         spark = frame.sparkSession.sparkContext
         refuse_unwritable(self._shedding.spill, local=str(spark.master).startswith("local"))

@@ -14,7 +14,7 @@ from penstock.control import BatchStats
 from penstock.errors import PenstockError
 from penstock.policies.validation import positive
 from penstock.spark.operators import RoutedOperator
-from penstock.spark.spill import ADDED, absolute, file_system
+from penstock.spark.spill import ADDED, BATCH, absolute, file_system
 
 log = logging.getLogger("penstock")
 
@@ -60,13 +60,20 @@ def replay(
     files.create_dir(root + _READY, recursive=True)
     if schema is None:
         schema = _known_schema(spark, path, files, root)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    frame = reader.parquet(_of_spark(path + _READY)).drop(*ADDED)
+    if arrival is not None and arrival not in frame.columns:
+        raise PenstockError(
+            f"arrival must be a column of the spilled records; got {arrival!r}. They have "
+            f"{', '.join(frame.columns)}"
+        )
     if when is None:
         release(path)
     else:
         _Releaser(path, when, every).start()
-    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-    frame = reader.parquet(_of_spark(path + _READY)).drop(*ADDED)
-    return frame if arrival is None else frame.withColumn(arrival, sf.current_timestamp())
+    if arrival is None:
+        return frame
+    return frame.withColumn(arrival, sf.current_timestamp().cast(frame.schema[arrival].dataType))
 
 
 def _known_schema(spark: SparkSession, path: str, files: fs.FileSystem, root: str) -> StructType:
@@ -92,7 +99,7 @@ def _spilled(files: fs.FileSystem, root: str) -> list[str]:
     return [one.path for one in sorted(complete, key=lambda one: (one.mtime_ns or 0, one.path))]
 
 
-_BATCH = re.compile(r"/batch=(\d+)/")
+_NUMBER = re.compile(rf"/{BATCH}=(\d+)/")
 
 
 def release(path: str, most: int | None = None, before: int | None = None) -> int:
@@ -106,7 +113,7 @@ def release(path: str, most: int | None = None, before: int | None = None) -> in
     files, root = file_system(path)
     names = _spilled(files, root)
     if before is not None:
-        numbered = [(name, _BATCH.search(name)) for name in names]
+        numbered = [(name, _NUMBER.search(name)) for name in names]
         names = [name for name, batch in numbered if batch and int(batch[1]) < before]
     for name in names[:most]:
         flat = name.removeprefix(root).strip("/").replace("/", "-")

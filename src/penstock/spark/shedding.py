@@ -79,6 +79,9 @@ def checked_shedding(
             "arrival must name the column with the time of arrival, as arrival='timestamp': "
             "without it nobody knows how long records wait; got None"
         )
+    for name, value in {"arrival": arrival, "protect": protect}.items():
+        if value is not None and not isinstance(value, str | Column):
+            raise PenstockError(f"{name} must be a column, or text that names one; got {value!r}")
     if spill is not None and (not isinstance(spill, str) or not spill):
         raise PenstockError(f"spill must be the path of a folder; got {spill!r}")
     _refuse_unfit(shed)

@@ -32,6 +32,8 @@ log = logging.getLogger("penstock")
 
 REASON, COST = "penstock_reason", "penstock_cost_ms"
 ADDED = (REASON, COST)
+# What the folders of batches are named by, which Spark takes for a column.
+BATCH = "penstock_batch"
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Spill:
     def file(self, here: Place, number: int) -> str:
         """Return the name of a task's file, below the folder."""
         batch = here.batch.replace(" ", "-")
-        return f"batch={batch}/{self._prefix(here.query)}{number}.parquet"
+        return f"{BATCH}={batch}/{self._prefix(here.query)}{number}.parquet"
 
     def _prefix(self, query: str) -> str:
         return f"{self.operator}-{query.replace('-', '')[:12] or self.application}-"
@@ -61,7 +63,7 @@ class Spill:
     def remove(self, query: str, batch: int) -> None:
         """Remove what a batch has spilled: it will run again."""
         files, root = file_system(self.path)
-        selector = fs.FileSelector(f"{root}/batch={batch}", allow_not_found=True)
+        selector = fs.FileSelector(f"{root}/{BATCH}={batch}", allow_not_found=True)
         for found in files.get_file_info(selector):
             if found.base_name.lstrip(".").startswith(self._prefix(query)):
                 files.delete_file(found.path)
