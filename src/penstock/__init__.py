@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.policies import Policy
 from penstock.policies.grouping import Grouping
+from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import (
     LoadAware,
     Shedder,
@@ -24,6 +25,7 @@ __all__ = [
     "LoadAware",
     "PenstockError",
     "Policy",
+    "Scaler",
     "Shedder",
     "Target",
     "__version__",

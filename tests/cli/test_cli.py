@@ -262,7 +262,6 @@ def test_check_of_a_scaler_that_needs_no_limit(own, command, monkeypatch):
     assert code == 0, out + error
 
 
-@pytest.mark.xfail(strict=True, reason="there is no penstock.Scaler")
 def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
     import penstock
 
@@ -273,7 +272,6 @@ def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
     assert all(hasattr(penstock, name.removeprefix("penstock.")) for name in named)
 
 
-@pytest.mark.xfail(strict=True, reason="in 80 columns: preventive_as_p…")
 def test_names_of_policies_are_not_cut(command):
     assert "preventive_as_published" in command("policies")[1]
 

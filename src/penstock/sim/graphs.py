@@ -1,5 +1,6 @@
 """The engine of virtual time for graphs of operators whose degrees change."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from penstock.errors import PenstockError
 from penstock.policies import validation
 from penstock.policies.kernels import Float64, Int64, kernel
 from penstock.policies.scaling import History, Observed, Scaler, Topology
-from penstock.policies.validation import at_least_zero, positive, whole
+from penstock.policies.validation import above_zero, at_least_zero, between, positive, whole
 
 STEP_S = 0.1
 _PIECES = 1 << 15
@@ -68,11 +69,15 @@ class GraphResult:
 
     @property
     def mean_latency_s(self) -> float:
-        """Mean time from arrival to the end."""
+        """Mean time from arrival to the end; NaN if nothing was done."""
+        if not self.amounts.sum():
+            return float("nan")
         return float(np.average(self.latencies_s, weights=self.amounts))
 
     def latency_quantile_s(self, quantile: float) -> float:
-        """Time within which a share of the records was done."""
+        """Time within which a share of the records was done; NaN if nothing was."""
+        if not self.amounts.sum():
+            return float("nan")
         order = np.argsort(self.latencies_s)
         reached = np.cumsum(self.amounts[order])
         at = int(np.searchsorted(reached, quantile * reached[-1]))
@@ -119,10 +124,15 @@ def simulate_graph(
     missing = set(topology.parents) - set(nodes)
     if missing:
         raise PenstockError(f"nodes must have every operator; {', '.join(sorted(missing))} missing")
-    positive("period_s", period_s)
-    for name, value in {"phase_s": phase_s, "delay_s": delay_s, "pause_s": pause_s}.items():
+    if positive("period_s", period_s) < STEP_S:
+        raise PenstockError(f"period_s must be >= {STEP_S}, a step; got {period_s:g}")
+    between("phase_s", phase_s, 0, period_s, closed="low")
+    for name, value in {"delay_s": delay_s, "pause_s": pause_s}.items():
         at_least_zero(name, value)
-    rates = validation.float64s("rate_per_s", rate_per_s, np.size(rate_per_s))
+    above_zero("timeout_s", timeout_s)
+    rates = validation.costs_ms("rate_per_s", rate_per_s, np.size(rate_per_s))
+    if not rates.size:
+        raise PenstockError("rate_per_s must be a rate for every second; got none")
     return _GraphRun(scaler, topology, nodes, rates, period_s, delay_s, pause_s, timeout_s).run(
         phase_s
     )
@@ -147,10 +157,11 @@ class _GraphRun:
         self.period_s = period_s
         self.delay = _steps(delay_s)
         self.pause = _steps(pause_s)
-        self.timeout = _steps(timeout_s)
         per_step = np.repeat(rates * STEP_S, round(1 / STEP_S))
         self.arrivals = per_step
         self.steps = per_step.size
+        never = math.isinf(timeout_s)
+        self.timeout = self.steps + 1 if never else max(1, _steps(timeout_s))
         count = len(self.names)
         self.links = np.zeros((count, count), dtype=np.bool_)
         for child, parents in topology.parents.items():
@@ -171,6 +182,7 @@ class _GraphRun:
         self.entered = np.zeros(self.steps)
         self.left = np.zeros((count, self.steps))
         self.expected = self._expected()
+        self.ways = self._ways()
         self.done: list[tuple[Float64, Float64]] = []
         self.seen: list[Float64] = []
         self.timed_out = np.zeros(1)
@@ -182,6 +194,14 @@ class _GraphRun:
             for child in np.flatnonzero(self.links[i]):
                 reach[child] += reach[i] * self.selectivity[i]
         return reach
+
+    def _ways(self) -> int:
+        """Return how many ways there are from an operator to sinks, at most in total."""
+        ways = np.zeros(len(self.names), dtype=np.int64)
+        for i in reversed(range(len(self.names))):
+            children = np.flatnonzero(self.links[i])
+            ways[i] = ways[children].sum() if children.size else 1
+        return int(ways.sum())
 
     def run(self, phase_s: float) -> GraphResult:
         """Run to the end."""
@@ -208,7 +228,11 @@ class _GraphRun:
                 self.seen.append(counts)
                 self.unchanged += 1
                 plan = self.scaler.plan(self.topology, self._history())
-                wanted = np.array([plan.degrees[n] for n in self.names], dtype=np.int64)
+                # What keeps its degree keeps the one that is on its way.
+                wanted = self._planned(pending).copy()
+                for i, name in enumerate(self.names):
+                    if name in plan.reasons:
+                        wanted[i] = plan.degrees[name]
                 if (wanted != self._planned(pending)).any():
                     changes += 1
                     reasons.append(f"{end * STEP_S:.0f} s: {plan.reason}")
@@ -237,9 +261,10 @@ class _GraphRun:
         self.unchanged[changed] = 0
 
     def _advance(self, at: int, stop: int, counts: Float64) -> None:
-        # Every piece in a queue, and every new one, can end at each sink once.
+        # Every piece in a queue, and every new one, can end once on each way to a sink, and in two
+        # parts.
         waiting = int((self.tail - self.head).sum()) + (stop - at) * len(self.names)
-        out = np.empty((2, 2 * (waiting + stop - at) * len(self.names)))
+        out = np.empty((2, 2 * (waiting + stop - at) * (self.ways + 1)))
         written = _flow(
             at,
             stop,

@@ -157,17 +157,7 @@ def test_bad_parameters(parameter, value, message):
     assert str(caught.value) == f"{parameter} {message}"
 
 
-@pytest.mark.parametrize(
-    "forecaster",
-    [
-        pytest.param(one, marks=marks, id=one.name)
-        for one, marks in [
-            (DampedTrend(), ()),
-            (LastValue(), pytest.mark.xfail(strict=True, reason="periods is not checked")),
-            (LeastSquares(), pytest.mark.xfail(strict=True, reason="periods is not checked")),
-        ]
-    ],
-)
+@pytest.mark.parametrize("forecaster", [DampedTrend(), LastValue(), LeastSquares()])
 def test_at_least_one_period_is_forecast(forecaster):
     with pytest.raises(PenstockError, match=r"^periods must be >= 1; got 0$"):
         forecaster.forecast(np.array([1.0, 2.0]), 0)

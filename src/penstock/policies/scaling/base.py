@@ -12,6 +12,9 @@ from penstock.policies.base import Policy
 from penstock.policies.kernels import Float64
 from penstock.policies.validation import positive, whole
 
+# What costs less is taken to cost so much: timers can be coarse.
+LEAST_COST_MS = 1e-6
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -31,6 +34,10 @@ class Topology:
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for name, parents in self.parents.items():
+            if isinstance(parents, str) or len(set(parents)) < len(parents):
+                raise PenstockError(
+                    f"parents of {name!r} must be names, each once, as ('a', 'b'); got {parents!r}"
+                )
             unknown = [parent for parent in parents if parent not in seen]
             if unknown:
                 raise PenstockError(
@@ -177,6 +184,9 @@ class Scaler(Policy, ABC):
 
     def plan(self, topology: Topology, history: History) -> ScalePlan:
         """Return the degrees of the next period, within the limits."""
+        missing = sorted(set(topology.parents) - set(history.operators))
+        if missing:
+            raise PenstockError(f"history must have every operator; {', '.join(missing)} missing")
         wanted = self.wanted(topology, history) if history.periods else {}
         degrees, reasons = {}, {}
         for name in topology.parents:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.policies.scaling.base import History, Scaler, Topology
-from penstock.policies.validation import whole
+from penstock.policies.validation import known, whole
 
 
 class Fixed(Scaler):
@@ -38,6 +38,8 @@ class Fixed(Scaler):
 
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
         """Return the same degrees, whatever was seen."""
+        for name in self.degrees:
+            known("operator", name, topology.parents)
         return {
             name: (self.degrees.get(name, self.min_degree), "fixed") for name in topology.parents
         }

@@ -44,6 +44,7 @@ class LastValue(Forecaster):
 
     def forecast(self, series: Float64, periods: int) -> Float64:
         """Repeat the newest value."""
+        whole("periods", periods, least=1)
         return np.full(periods, max(0.0, float(series[-1])))
 
 
@@ -64,6 +65,7 @@ class LeastSquares(Forecaster):
 
     def forecast(self, series: Float64, periods: int) -> Float64:
         """Extend the line."""
+        whole("periods", periods, least=1)
         if series.size == 1:
             return np.full(periods, max(0.0, float(series[0])))
         at = np.arange(series.size, dtype=np.float64)

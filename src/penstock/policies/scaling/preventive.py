@@ -5,7 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.policies.scaling.base import History, Observed, Scaler, Topology, demands
+from penstock.errors import PenstockError
+from penstock.policies.scaling.base import (
+    LEAST_COST_MS,
+    History,
+    Observed,
+    Scaler,
+    Topology,
+    demands,
+)
 from penstock.policies.scaling.forecasting import DampedTrend, Forecaster
 from penstock.policies.scaling.preventive_as_published import PreventiveAsPublished
 from penstock.policies.validation import at_least_zero, between, positive, whole
@@ -73,6 +81,10 @@ class Preventive(Scaler):
         max_degree: int = 8,
     ) -> None:
         super().__init__(min_degree, max_degree)
+        if forecaster is not None and not isinstance(forecaster, Forecaster):
+            raise PenstockError(
+                f"forecaster must be a forecaster, as DampedTrend(); got {forecaster!r}"
+            )
         self.forecaster = forecaster
         self.horizon = whole("horizon", horizon, least=1)
         self.quantile = between("quantile", quantile, 0, 1, closed="low high")
@@ -113,7 +125,8 @@ class Preventive(Scaler):
 
     def _cost_ms(self, seen: Observed) -> float:
         cost_ms = seen.last(2).mean_cost_ms
-        return seen.mean_cost_ms if math.isnan(cost_ms) else cost_ms
+        known_ms = seen.mean_cost_ms if math.isnan(cost_ms) else cost_ms
+        return known_ms if math.isnan(known_ms) else max(known_ms, LEAST_COST_MS)
 
     def _coming_per_s(self, history: History, name: str) -> float:
         """Most records per second that are expected at a source in the next periods."""

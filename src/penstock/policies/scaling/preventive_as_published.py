@@ -3,7 +3,7 @@
 import math
 from typing import Literal
 
-from penstock.policies.scaling.base import History, Observed, Scaler, Topology
+from penstock.policies.scaling.base import LEAST_COST_MS, History, Observed, Scaler, Topology
 from penstock.policies.scaling.forecasting import LeastSquares
 from penstock.policies.validation import between, known, whole
 
@@ -20,12 +20,12 @@ class PreventiveAsPublished(Scaler):
     $$LAL = \frac{\sum_k f(m_k) + pending}{\Delta \cdot degree / cost}$$
 
     A critical parent's estimated output (Eq. 7 to 9) is combined with a child's own estimate (Eq.
-    10, Algorithm 1). The activity is low up to `low`, high from `high` on and critical above 1;
+    10, Algorithm 1). The activity is low up to `low`, high above `high` and critical above 1;
     Table I tells what follows from it and from the trend, Eq. 11 how many instances.
 
     Args:
         window: periods of a window, >= 2.
-        low: theta_min, in [0, 1).
+        low: theta_min, in [0, high).
         high: theta_max, in (0, 1).
         combine: "max" favours capacity, "min" favours few instances.
         grace: periods after a change in which an operator is not changed again, >= 0.
@@ -93,14 +93,15 @@ class PreventiveAsPublished(Scaler):
 
     def _capacity(self, seen: Observed, period_s: float) -> float:
         """Eq. 4: records that can be processed within a window."""
-        return 1000 / seen.mean_cost_ms * self.window * period_s * seen.degree
+        return 1000 / max(seen.mean_cost_ms, LEAST_COST_MS) * self.window * period_s * seen.degree
 
     def _in_grace(self, seen: Observed) -> bool:
-        return bool(seen.unchanged < min(self.grace, seen.received.size))
+        return bool(seen.unchanged < self.grace)
 
     def _decide(self, seen: Observed, activity: float, capacity: float) -> tuple[int, str]:
         """Table I and Eq. 11."""
-        rising = _LINE.slope(seen.received) > 0
+        # Up to rounding: a line through equal values is not quite level.
+        rising = _LINE.slope(seen.received) > 1e-9 * max(1.0, float(seen.received.mean()))
         why = f"activity {activity:.2f}, capacity {capacity:.0f} records a window"
         fitting = math.ceil(seen.degree * activity)
         if activity > 1:

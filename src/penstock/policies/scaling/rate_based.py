@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from penstock.policies.scaling.base import History, Scaler, Topology, demands
+from penstock.policies.scaling.base import LEAST_COST_MS, History, Scaler, Topology, demands
 from penstock.policies.validation import between, positive, whole
 
 
@@ -87,6 +87,7 @@ class RateBased(Scaler):
                 cost_ms = one.mean_cost_ms
             if math.isnan(cost_ms):
                 continue
+            cost_ms = max(cost_ms, LEAST_COST_MS)
             backlog_per_s = max(0.0, one.pending - one.degree) / self.catch_up_s
             needed = (rate_per_s + backlog_per_s) * cost_ms / 1000 / self.utilization
             why = (
