@@ -51,7 +51,7 @@ def balanced(shed, schema=TIMED, **more):
 
 def spilled(spark, folder):
     """What is in a spill folder, without what was added to it."""
-    return spark.read.parquet(str(folder)).drop(*ADDED, "batch")
+    return spark.read.parquet(str(folder)).drop(*ADDED, "penstock_batch")
 
 
 def given(spark, folder, schema=TIMED):
@@ -180,7 +180,7 @@ def test_what_is_shed_is_kept_with_its_types_also_of_a_second_query(spark, tmp_p
         assert counts(op.stats()) == (60, 28, 32)
     frame = spark.read.schema(TYPED).json(str(tmp_path / "in"))
     kept = spark.read.parquet(str(folder))
-    assert kept.columns == [*frame.columns, *ADDED, "batch"]
+    assert kept.columns == [*frame.columns, *ADDED, "penstock_batch"]
     assert kept.dtypes[: len(frame.columns)] == frame.dtypes
     assert dict(kept.dtypes)["penstock_cost_ms"] == "double"
     assert {tuple(row) for row in kept.select(*ADDED).collect()} == {("shed", 0.0)}
@@ -202,7 +202,7 @@ def test_it_is_told_why_records_were_shed_and_what_they_would_have_cost(spark, t
     assert numbers(kept) == [n for n in range(20, 40) if n % 3]
     assert {row.penstock_reason for row in kept} == {str(OVER.target)}
     assert all(0 < row.penstock_cost_ms < 1e6 for row in kept)
-    assert {row.batch for row in kept} == {1}
+    assert {row.penstock_batch for row in kept} == {1}
 
 
 def test_several_routers_and_several_spilling_tasks(spark, tmp_path):
@@ -213,8 +213,8 @@ def test_several_routers_and_several_spilling_tasks(spark, tmp_path):
     found = bag(sunk(spark, tmp_path)) + bag(spilled(spark, tmp_path / "spill").collect())
     assert found == given(spark, tmp_path / "in")
     assert counts(op.stats()) == (160, 40, 120)
-    files = [file.parent.name for file in (tmp_path / "spill").glob("batch=*/*.parquet")]
-    assert Counter(files) == {"batch=0": 2, "batch=1": 2}
+    files = [file.parent.name for file in (tmp_path / "spill").glob("penstock_batch=*/*.parquet")]
+    assert Counter(files) == {"penstock_batch=0": 2, "penstock_batch=1": 2}
 
 
 def test_two_operators_of_a_query_may_spill_to_one_folder(spark, tmp_path):

@@ -25,11 +25,11 @@ def given(spark, place):
 
 def spilled(spark, place):
     """What is in the spill folder, without what was added to it."""
-    return bag(spark.read.parquet(str(place / "spill")).drop(*ADDED, "batch").collect())
+    return bag(spark.read.parquet(str(place / "spill")).drop(*ADDED, "penstock_batch").collect())
 
 
 def spilled_in(place, batch):
-    return sorted((place / "spill" / f"batch={batch}").glob("[!.]*.parquet"))
+    return sorted((place / "spill" / f"penstock_batch={batch}").glob("[!.]*.parquet"))
 
 
 def stats_of(place):
@@ -102,7 +102,7 @@ def attempt(spark, place, shed, instances, fails=False):
     It does when what was shed has been kept.
     """
 
-    kept = place / "spill" / "batch=1"
+    kept = place / "spill" / "penstock_batch=1"
 
     def work(record):
         if fails and record["n"] == STUCK:

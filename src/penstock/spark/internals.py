@@ -108,17 +108,20 @@ def _execution(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - whatev
     return active.get(_java(spark).java.util.UUID.fromString(query))
 
 
+# How far back to look for a batch among reports of a query that was idle.
+_RECENT = 20
+
+
 def last_batch(spark: SparkSession, query: str) -> tuple[str, float] | None:
     """Return the newest batch that an active query has finished, and how long it took (ms)."""
     try:
         execution = _execution(spark, query)
-        progress = execution.lastProgress() if execution is not None else None
-        if progress is None:
-            return None
-        taken = progress.durationMs()
-        if taken.get("addBatch") is None:  # a look at the source that found nothing
-            return None
-        return str(progress.batchId()), float(taken.get("triggerExecution"))
+        progress = execution.recentProgress() if execution is not None else ()
+        for i in reversed(range(max(0, len(progress) - _RECENT), len(progress))):
+            taken = progress[i].durationMs()
+            if taken.get("addBatch") is not None:  # not just a look at a source without news
+                return str(progress[i].batchId()), float(taken.get("triggerExecution"))
+        return None
     except (Py4JError, TypeError) as error:
         log.warning("how long batches of query %s take is not known: %s", query, error)
         return None
