@@ -546,4 +546,4 @@ def test_memory_does_not_grow_with_batches(controller, policies):
             controller.observe(measured(policies, instance, batch))
     assert len(controller._pins) <= 8
     assert len(controller._batches) <= 8
-    assert len(controller._warnings) <= 20
+    assert len(controller.stats().warnings) <= 20

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold, Topology
-from penstock.sim import graphs
+from penstock.sim import flow, graphs
 from penstock.sim.graphs import GraphResult, Node, simulate_graph
 
 NEVER_S = 1e6
@@ -409,7 +409,7 @@ def test_more_bad_input(options):
 
 
 def test_a_negative_timeout(monkeypatch):
-    monkeypatch.setattr(graphs, "_flow", lambda *_: 0)  # it must not come so far
+    monkeypatch.setattr(graphs, "flow", lambda *_: 0)  # it must not come so far
     with pytest.raises(PenstockError, match=r"^timeout_s must be > 0; got -5$"):
         one(Fixed(), np.ones(20), timeout_s=-5)
 
@@ -437,9 +437,10 @@ def test_of_nothing_there_is_no_latency():
 
 
 def test_there_is_room_for_all_pieces_on_all_ways(monkeypatch):
-    for name in ("_flow", "_work", "_push", "_timed_out", "_service"):
-        kernel = getattr(graphs, name)
-        monkeypatch.setattr(graphs, name, getattr(kernel, "py_func", kernel))
+    for name in ("flow", "_work", "_push", "_timed_out", "_service"):
+        kernel = getattr(flow, name)
+        monkeypatch.setattr(flow, name, getattr(kernel, "py_func", kernel))
+    monkeypatch.setattr(graphs, "flow", flow.flow)
     names = [f"operator {i}" for i in range(8)]
     # 64 ways to the last one, which all that has waited for 45 s takes in one step.
     topology = Topology({name: tuple(names[:i]) for i, name in enumerate(names)})

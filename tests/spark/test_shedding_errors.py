@@ -143,7 +143,9 @@ def test_there_must_be_something_to_replay(spark, nothing_runs, tmp_path, folder
     (tmp_path / "hidden" / "penstock_batch=0").mkdir(parents=True)
     (tmp_path / "hidden" / "penstock_batch=0" / ".part").write_text("not complete")
     path = str(tmp_path / folder)
-    with pytest.raises(PenstockError, match="has nothing spilled yet, so give the schema") as caught:
+    with pytest.raises(
+        PenstockError, match="has nothing spilled yet, so give the schema"
+    ) as caught:
         penstock.replay(spark, path)
     assert repr(path) in str(caught.value)
     with pytest.raises(PenstockError, match="every must be"):

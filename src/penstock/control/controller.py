@@ -1,6 +1,5 @@
 """The loop of a balanced operator: reports in, snapshots out."""
 
-import logging
 import math
 import secrets
 import threading
@@ -18,12 +17,11 @@ from penstock.control.policies import Policies
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.control.stats import OperatorStats, Tally, imbalance
+from penstock.control.warnings import Warnings
 from penstock.errors import PenstockError
 from penstock.policies import codec
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
-
-log = logging.getLogger("penstock")
 
 # Batches whose snapshots are kept: a task that is run again must route as it did before.
 _PINNED = 8
@@ -37,7 +35,6 @@ _STAYED = 8
 # busiest one, so it should be as busy as the mean.
 _EVEN = 0.8
 _SAVED = "penstock-operator"
-_WARNINGS = 20
 
 
 class Controller:
@@ -82,7 +79,7 @@ class Controller:
         self._batches: OrderedDict[str, Batch] = OrderedDict()
         self._routed = np.zeros(0)
         self._where: list[tuple[str, int]] = [("", 0)] * self.instances
-        self._warnings: OrderedDict[str, str] = OrderedDict()
+        self._warnings = Warnings(name)
         self.unsaved = False
 
     def snapshot(self, batch: str) -> Snapshot:
@@ -298,11 +295,7 @@ class Controller:
     def warn(self, kind: str, message: str) -> None:
         """Tell people, once for each kind in the log, and keep the newest for the stats."""
         with self._lock:
-            if kind not in self._warnings:
-                log.warning("%s: %s", self.name, message)
-            self._warnings[kind] = message
-            self._warnings.move_to_end(kind)
-            trim(self._warnings, _WARNINGS)
+            self._warnings.add(kind, message)
             self.journal.write("warning", operator=self.name, query=self.query, reason=message)
 
     def _tell_utilization(self, busy_ms: Float64) -> None:
@@ -353,7 +346,7 @@ class Controller:
                 snapshot_age_ms=tally.snapshot_age_ms,
                 waiting_ms=waiting_ms,
                 last=batch.stats(number) if batch else None,
-                warnings=tuple(self._warnings.values()),
+                warnings=self._warnings.all(),
             )
 
     def _counts(self) -> tuple[int, int, int]:
