@@ -236,6 +236,8 @@ class Driver:
     def _take(self, packed: Packed) -> None:
         try:
             report = unpack(packed)
+            if report.place.operator not in self._operators:
+                return  # closed while a task of a stopped query was still at work
             controller = self._controller(report.place.operator, report.place.query)
             controller.observe(report)
             operator = self._operators[report.place.operator]
