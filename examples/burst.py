@@ -63,6 +63,8 @@ def main() -> None:
         )
         # A live view: what each task has done, what was shed, how long records have waited.
         operator.watch(args.seconds)
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
         query.stop()
         stats = operator.stats()
         print(f"received {stats.received:,} = processed {stats.processed:,} + shed {stats.shed:,}")
