@@ -1,6 +1,7 @@
 """What all tests share."""
 
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -27,3 +28,13 @@ def spark():
     started = session("local[2]", "penstock-tests")
     yield started
     started.stop()
+
+
+@pytest.fixture
+def nothing_runs(spark):
+    """No Spark job may be started by the test."""
+    context, group = spark.sparkContext, str(uuid4())
+    context.setJobGroup(group, "nothing may run here")
+    yield
+    context.setLocalProperty("spark.jobGroup.id", None)
+    assert list(context.statusTracker().getJobIdsForGroup(group)) == []

@@ -93,16 +93,14 @@ EXAMPLE = {"entity": "e1", "n": 0}
         ("not a function", {}, "func must be a function; got 'not a function'"),
     ],
 )
+@pytest.mark.usefixtures("nothing_runs")
 def test_mistakes_are_refused_before_a_job_starts(spark, func, wrong, message):
-    context = spark.sparkContext
-    context.setJobGroup("refused", "nothing may run here")
     arguments = {"key": "entity", "schema": NUMBERED, "instances": 2}
     if isinstance(wrong.get("grouping"), RoundRobin):
         arguments.pop("instances")
     frame = numbered(spark, 10)
     with pytest.raises(PenstockError, match=f"(?s){message}"):
         frame.transform(penstock.balance(func, **{**arguments, **wrong}))
-    assert list(context.statusTracker().getJobIdsForGroup("refused")) == []
 
 
 def test_a_frame_is_needed(spark):

@@ -30,15 +30,6 @@ def timed(spark, rows=10):
     )
 
 
-@pytest.fixture
-def nothing_runs(spark):
-    """No job may be started."""
-    context = spark.sparkContext
-    context.setJobGroup("refused", "nothing may run here")
-    yield
-    assert list(context.statusTracker().getJobIdsForGroup("refused")) == []
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
