@@ -17,7 +17,8 @@ from penstock.control.policies import Policies
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.control.stats import OperatorStats, Tally, imbalance
-from penstock.control.warnings import Warnings
+from penstock.control.utilization import Utilization
+from penstock.control.warnings import Warnings, about_batch, about_router
 from penstock.errors import PenstockError
 from penstock.policies import codec
 from penstock.policies.feedback import Feedback
@@ -27,13 +28,6 @@ from penstock.policies.kernels import Float64
 _PINNED = 8
 # Batches whose tasks are remembered: a report that comes twice counts once.
 _REMEMBERED = 64
-# A batch tells how busy instances are if they have executed so many records on average, and an
-# instance's speed is that of its executor if it has been there for so many batches.
-_TELLING = 50
-_STAYED = 8
-# What counts as full use of an instance, as batches have no load of their own: they end with the
-# busiest one, so it should be as busy as the mean.
-_EVEN = 0.8
 _SAVED = "penstock-operator"
 
 
@@ -64,7 +58,7 @@ class Controller:
         self.name = name
         self.query = query
         self.journal = journal
-        self.instances = policies.grouping.instances
+        self.instances = self.active = policies.grouping.instances
         self._policies = policies.clone()
         self._keep = keep
         self._in_front = in_front
@@ -78,7 +72,7 @@ class Controller:
         self._tally = Tally(self.instances)
         self._batches: OrderedDict[str, Batch] = OrderedDict()
         self._routed = np.zeros(0)
-        self._where: list[tuple[str, int]] = [("", 0)] * self.instances
+        self._utilization = Utilization(self.instances)
         self._warnings = Warnings(name)
         self.unsaved = False
 
@@ -91,7 +85,9 @@ class Controller:
                     self._newest = Snapshot(self._version, time.time(), packed)
                 total = self._routed.sum()
                 shares = tuple(map(float, self._routed / total)) if total else ()
-                pinned = replace(self._newest, began_s=time.time(), shares=shares)
+                pinned = replace(
+                    self._newest, began_s=time.time(), shares=shares, instances=self.active
+                )
                 if self._keep is not None:
                     self._keep(pinned.pin(batch))
                 self._pin(batch, pinned)
@@ -102,7 +98,8 @@ class Controller:
     def load_pin(self, data: bytes) -> None:
         """Decide about a batch once more as it was decided before a restart."""
         batch, snapshot = read_pin(data)
-        self._policies.clone().restore(snapshot.data)  # refuses what does not fit
+        fitting = self._policies.clone(snapshot.instances or self.instances)
+        fitting.restore(snapshot.data)  # refuses what does not fit
         with self._lock:
             # A version of its own: routers remember what they have by it.
             self._pin(batch, replace(snapshot, version=self._version))
@@ -114,9 +111,25 @@ class Controller:
 
     def _write_plan(self, batch: str) -> None:
         states = ", ".join(one.state for one in self._policies.all)
-        reason = f"{self.instances} instances, {states}, from {self._reports} reports"
-        fields = {"operator": self.name, "query": self.query, "batch": batch}
-        self.journal.write("plan", **fields, version=self._version, reason=reason)
+        reason = f"{self.active} instances, {states}, from {self._reports} reports"
+        self._write("plan", batch=batch, version=self._version, reason=reason)
+
+    def _write(self, kind: str, **fields: object) -> None:
+        self.journal.write(kind, operator=self.name, query=self.query, **fields)
+
+    def activate(self, instances: int) -> None:
+        """Give records to the first instances only, from the next batch on.
+
+        A grouping that does not learn asks nobody how many there are: it goes on with all of them.
+        """
+        with self._lock:
+            active = min(max(1, instances), self.instances)
+            if active == self.active or not self._policies.learns:
+                return
+            self._policies.resize(active)
+            self._changed()
+            self._write("plan", reason=f"{self.active} -> {active} active instances")
+            self.active = active
 
     def observe(self, report: Report) -> None:
         """Take a report, if it is the first one of its task."""
@@ -167,22 +180,11 @@ class Controller:
         if report.fallback:
             tally.fallbacks += 1
             tally.fallback_reason = report.fallback
-            self._write_observation(report, fallback=report.fallback)
+            self._write("observation", batch=report.place.batch, fallback=report.fallback)
         else:
             tally.snapshot_age_ms = report.snapshot_age_ms
-        where = f"records of batch {report.place.batch}"
-        if report.undated:
-            self.warn(
-                "undated",
-                f"{report.undated:,} {where} have no time of arrival; they count as if they had "
-                "just arrived",
-            )
-        if report.early:
-            self.warn(
-                "early",
-                f"{report.early:,} {where} arrive in the future: the clocks of the source and of "
-                "the driver differ; they count as if they had just arrived",
-            )
+        for kind, message in about_router(report):
+            self.warn(kind, message)
 
     def _executed(self, report: ExecutionReport, batch: Batch) -> None:
         instance = report.place.partition
@@ -196,12 +198,12 @@ class Controller:
         tally.emitted += report.emitted
         tally.waited_ms += report.waited_ms
         tally.waits += report.waits
-        executor, stayed = self._where[instance]
-        self._where[instance] = report.executor, stayed + 1 if executor == report.executor else 1
+        self._utilization.ran(instance, report.executor)
         if batch.complete:
             self._complete(report.place.batch, batch)
-        self._write_observation(
-            report,
+        self._write(
+            "observation",
+            batch=report.place.batch,
             instance=instance,
             records=report.records,
             busy_ms=round(report.busy_ms, 3),
@@ -224,7 +226,7 @@ class Controller:
         """Learn measured costs; return what the policies expected."""
         measuring = self._policies.measuring
         feedback = unpack_costs(report.costs, measuring, instance)
-        if feedback is None:
+        if feedback is None or instance >= self.active:
             return 0.0
         expected_ms = measuring.expected_total_ms(feedback)
         self._policies.observe(feedback)
@@ -238,7 +240,8 @@ class Controller:
 
     def _complete(self, number: str, batch: Batch) -> None:
         """Learn from a batch as a whole."""
-        self._tell_utilization(batch.busy_ms)
+        busy_ms = self._busy_ms(number, batch)
+        self._tell_utilization(busy_ms)
         if self._policies.shedder is None:
             return
         self._follow_routers(batch)
@@ -250,15 +253,19 @@ class Controller:
                 waited_ms=batch.waiting_ms * batch.processed if measured else batch.planned_ms,
                 records=batch.processed,
                 planned_ms=batch.planned_ms,
-                busy_ms=float(batch.busy_ms.mean()),
+                busy_ms=float(busy_ms.mean()),
             )
             self._policies.shedder.observe(feedback)
             self._changed()
         self._judge(number, batch)
-        fields = {"operator": self.name, "query": self.query, "batch": number}
         counts = {"received": batch.received, "shed": batch.shed, "processed": batch.processed}
         waiting = round(batch.waiting_ms, 3) if batch.waits else None
-        self.journal.write("observation", **fields, **counts, waiting_ms=waiting)
+        self._write("observation", batch=number, **counts, waiting_ms=waiting)
+
+    def _busy_ms(self, number: str, batch: Batch) -> Float64:
+        """Return how busy those instances were that got records of a batch."""
+        pinned = self._pins.get(number)
+        return batch.busy_ms[: (pinned.instances if pinned else 0) or self.active]
 
     def _follow_routers(self, batch: Batch) -> None:
         """Follow how records are spread over routers: each gets its share of the capacity."""
@@ -276,49 +283,26 @@ class Controller:
     def _judge(self, number: str, batch: Batch) -> None:
         """Say so if the target cannot hold."""
         target = self._policies.shedder.target if self._policies.shedder else None
-        if target is None or not batch.received:
-            return
-        late = batch.waits and batch.waiting_ms > target.limit_ms
-        if late and batch.protected == batch.received:
-            self.warn(
-                "protected",
-                f"all records of batch {number} are protected; the target "
-                f"({target}) cannot hold as nothing may be shed",
-            )
-        if batch.shed == batch.received:
-            self.warn(
-                "all shed",
-                f"all {batch.received:,} records of batch {number} were shed: "
-                f"they had waited too long for the target ({target}) when it began",
-            )
+        if target is not None:
+            for kind, message in about_batch(number, batch, target):
+                self.warn(kind, message)
 
     def warn(self, kind: str, message: str) -> None:
         """Tell people, once for each kind in the log, and keep the newest for the stats."""
         with self._lock:
             self._warnings.add(kind, message)
-            self.journal.write("warning", operator=self.name, query=self.query, reason=message)
+            self._write("warning", reason=message)
 
     def _tell_utilization(self, busy_ms: Float64) -> None:
-        """Tell the grouping how busy instances were in a batch, if that says how fast they are.
-
-        Spark gives a task to any executor: what an instance does on another one every time says
-        nothing about itself, so all must have stayed for a while.
-        """
-        mean_ms = float(busy_ms.mean())
-        batches = max(1, self._tally.batches)
-        enough = self._tally.records.sum() >= _TELLING * busy_ms.size * batches
-        stayed = min(batches_there for _, batches_there in self._where) >= _STAYED
-        grouping = self._policies.grouping
-        if not grouping.learns or not enough or not stayed or mean_ms <= 0:
+        """Tell the grouping how busy instances were in a batch, if that means something."""
+        if not self._policies.grouping.learns or busy_ms.size != self.active:
             return
-        for instance, ms in enumerate(busy_ms):
-            utilization = _EVEN * float(ms) / mean_ms
-            grouping.observe(Feedback(instance, utilization=utilization))
-        self._changed()
-
-    def _write_observation(self, report: Report, **fields: object) -> None:
-        where = {"operator": self.name, "query": self.query, "batch": report.place.batch}
-        self.journal.write("observation", **where, **fields)
+        records_per_batch = float(self._tally.records.sum()) / max(1, self._tally.batches)
+        told = self._utilization.of_batch(busy_ms, records_per_batch)
+        for feedback in told:
+            self._policies.grouping.observe(feedback)
+        if told:
+            self._changed()
 
     def stats(self) -> OperatorStats:
         """Return what has been counted so far."""
@@ -339,7 +323,8 @@ class Controller:
                 processed=processed,
                 emitted=tally.emitted,
                 instances=tally.per_instance(),
-                imbalance=imbalance(batch.busy_ms) if batch and batch.complete else 0.0,
+                active=self.active,
+                imbalance=self._imbalance(number, batch),
                 fallbacks=tally.fallbacks,
                 fallback_reason=tally.fallback_reason,
                 router_ms=tally.router_ms,
@@ -348,6 +333,11 @@ class Controller:
                 last=batch.stats(number) if batch else None,
                 warnings=self._warnings.all(),
             )
+
+    def _imbalance(self, number: str, batch: Batch | None) -> float:
+        if batch is None or not batch.complete:
+            return 0.0
+        return imbalance(self._busy_ms(number, batch))
 
     def _counts(self) -> tuple[int, int, int]:
         """Return records received, shed and processed: received = processed + shed.
@@ -375,7 +365,7 @@ class Controller:
         """Return all that was learnt, to be kept beyond this process."""
         with self._lock:
             learnt = np.frombuffer(self._policies.snapshot(), dtype=np.uint8)
-            instances = np.array([self.instances])
+            instances = np.array([self.active])
             arrays = {"instances": instances, "learnt": learnt, "routed": self._routed}
             return codec.encode(_SAVED, arrays)
 
@@ -387,13 +377,11 @@ class Controller:
             before.restore(state["learnt"].tobytes())
         except (KeyError, TypeError) as error:
             raise PenstockError(f"saved state does not fit {self._policies!r}: {error}") from None
-        before.resize(self.instances)
+        before.resize(self.active)
         if before.shedder is not None:
             before.shedder.restart()
         with self._lock:
             self._policies = before
             self._routed = state.get("routed", self._routed)
             self._version += 1
-            self.journal.write(
-                "plan", operator=self.name, query=self.query, reason="resumed with saved costs"
-            )
+            self._write("plan", reason="resumed with saved costs")

@@ -74,6 +74,11 @@ class Policies:
         changes = {} if instances is None else {"instances": instances}
         return type(self)(*(one.clone(**changes) for one in self.all))  # type: ignore[arg-type]
 
+    def sized(self, instances: int) -> "Policies":
+        """Return policies for a number of instances: these, if they are; else fresh ones."""
+        same = instances in (0, self.grouping.instances)
+        return self if same else self.clone(instances)
+
     def warm_up(self) -> None:
         """Compile all kernels that are needed."""
         self.grouping.warm_up()

@@ -23,6 +23,7 @@ class Snapshot:
         packed: the policies' snapshot, compressed.
         began_s: when the batch began to be routed, in seconds since 1970.
         shares: of the operator's capacity, by router; empty if nothing is known of them.
+        instances: how many of the operator's instances get records; 0 for all of them.
     """
 
     version: int
@@ -30,6 +31,7 @@ class Snapshot:
     packed: bytes
     began_s: float = 0.0
     shares: tuple[float, ...] = ()
+    instances: int = 0
 
     @property
     def data(self) -> bytes:
@@ -57,6 +59,7 @@ class Snapshot:
             packed,
             float(header.get("began_s", 0.0)),
             tuple(float(share) for share in header.get("shares", ())),
+            int(header.get("instances", 0)),
         )
 
     def pin(self, batch: str) -> bytes:

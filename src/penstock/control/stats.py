@@ -41,6 +41,7 @@ class OperatorStats:
         processed: records that instances have executed.
         emitted: records that the function has returned; partial states, for an aggregation.
         instances: each of them.
+        active: how many of them get records.
         imbalance: busiest over mean instance in the last complete batch, minus 1.
         fallbacks: router tasks that routed by shuffle.
         fallback_reason: why the last one did.
@@ -60,6 +61,7 @@ class OperatorStats:
     processed: int
     emitted: int
     instances: tuple[InstanceStats, ...]
+    active: int
     imbalance: float
     fallbacks: int
     fallback_reason: str

@@ -1,6 +1,7 @@
 """Checks of parameters, each with a message that names the parameter and the value."""
 
 import math
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import TypeGuard, TypeVar
@@ -132,3 +133,18 @@ def known(what: str, value: str, names: Iterable[str]) -> str:
     near = get_close_matches(str(value), choices, n=1, cutoff=0.4)
     hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(choices)}"
     raise PenstockError(f"unknown {what} {value!r}; {hint}")
+
+
+_UNITS_MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+_DURATION = re.compile(r"\s*([0-9.]+)\s*([a-z]+)\s*")
+
+
+def milliseconds(name: str, value: float | str) -> float:
+    """Read a duration: a number of milliseconds, or text with a unit."""
+    if not isinstance(value, str):
+        return positive(name, value)
+    found = _DURATION.fullmatch(value)
+    if not found or found[2] not in _UNITS_MS or found[1].count(".") > 1 or found[1] == ".":
+        units = ", ".join(_UNITS_MS)
+        raise PenstockError(f"{name} must be a number and a unit ({units}); got {value!r}")
+    return positive(name, float(found[1]) * _UNITS_MS[found[2]])

@@ -138,9 +138,7 @@ class _Routing:
 
 def control_of(spec: OperatorSpec, here: Place) -> Control:
     """Return what the driver has learnt; without its answer shuffle, and shed nothing."""
-    policies = _learners.get(spec.identity)
-    if policies is None or policies.grouping.instances != spec.instances:
-        policies = spec.policies()
+    policies = _learners.get(spec.identity) or spec.policies()
     if not policies.learns and policies.shedder is None:
         return Control(policies, None)
     client = _clients.setdefault(spec.address, ControlClient(spec.address))
@@ -148,6 +146,7 @@ def control_of(spec: OperatorSpec, here: Place) -> Control:
     known = spec.identity, here.query
     try:
         snapshot = client.fetch(request, _snapshots.get(known))
+        policies = policies.sized(snapshot.instances)
         policies.restore(snapshot.data)
     except (OSError, PenstockError) as error:
         return Control(Policies(RoundRobin(spec.instances)), None, str(error))

@@ -1,5 +1,6 @@
 """The scaler: how many instances each operator of a graph has."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,17 @@ class Observed:
             return float("nan")
         return float(np.average(self.cost_ms[done], weights=self.processed[done]))
 
+    def recent_cost_ms(self, periods: int) -> float:
+        """Mean cost of a record in the newest periods, or in all if none was done in them."""
+        recent_ms = self.last(periods).mean_cost_ms
+        known_ms = self.mean_cost_ms if math.isnan(recent_ms) else recent_ms
+        return known_ms if math.isnan(known_ms) else max(known_ms, LEAST_COST_MS)
+
+    @property
+    def backlog(self) -> float:
+        """Records that wait: each instance may have one in service."""
+        return max(0.0, self.pending - self.degree)
+
     @property
     def selectivity(self) -> float:
         """Records out for each record in; 1 before the first one is done."""
@@ -157,7 +169,11 @@ class Scaler(Policy, ABC):
 
     Args:
         min_degree: least number of instances of an operator, >= 1.
-        max_degree: largest number of instances of an operator.
+        max_degree: largest number of instances of an operator; on Spark as many as there are
+            slots in the largest number of executors.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> class Two(Scaler):
@@ -170,12 +186,26 @@ class Scaler(Policy, ABC):
 
     family = "scaler"
 
-    def __init__(self, min_degree: int = 1, max_degree: int = 8) -> None:
+    def __init__(
+        self,
+        min_degree: int = 1,
+        max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
+    ) -> None:
         self.min_degree = whole("min_degree", min_degree, least=1)
         self.max_degree = whole("max_degree", max_degree, least=1)
+        self.min_executors = whole("min_executors", min_executors, least=1)
+        self.max_executors = max_executors
         if self.max_degree < self.min_degree:
             raise PenstockError(
                 f"max_degree must be >= min_degree = {min_degree}; got {max_degree}"
+            )
+        if max_executors is not None and whole("max_executors", max_executors, least=1) < (
+            self.min_executors
+        ):
+            raise PenstockError(
+                f"max_executors must be >= min_executors = {min_executors}; got {max_executors}"
             )
 
     @abstractmethod
@@ -196,6 +226,11 @@ class Scaler(Policy, ABC):
             if degrees[name] != now:
                 reasons[name] = f"{name}: {why or 'limits'}, {now} -> {degrees[name]}"
         return ScalePlan(degrees, reasons)
+
+
+def degree_for(rate_per_s: float, cost_ms: float, utilization: float) -> int:
+    """Return how many instances a rate needs if each may be busy for a share of the time."""
+    return max(1, math.ceil(rate_per_s * cost_ms / 1000 / utilization - 1e-9))
 
 
 def demands(

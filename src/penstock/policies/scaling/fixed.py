@@ -13,6 +13,9 @@ class Fixed(Scaler):
         degrees: instances by operator; those that are not named have `min_degree`.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> Fixed(degrees={"sink": 8}).degrees
@@ -29,8 +32,10 @@ class Fixed(Scaler):
         degrees: Mapping[str, int] | None = None,
         min_degree: int = 1,
         max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
     ) -> None:
-        super().__init__(min_degree, max_degree)
+        super().__init__(min_degree, max_degree, min_executors, max_executors)
         self.degrees = {
             name: whole(f"degrees of {name}", degree, least=1)
             for name, degree in (degrees or {}).items()

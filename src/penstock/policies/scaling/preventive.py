@@ -7,11 +7,11 @@ import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.policies.scaling.base import (
-    LEAST_COST_MS,
     History,
     Observed,
     Scaler,
     Topology,
+    degree_for,
     demands,
 )
 from penstock.policies.scaling.forecasting import DampedTrend, Forecaster
@@ -44,6 +44,9 @@ class Preventive(Scaler):
         slack: by how much more than enough they must have been, >= 0.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> rising = np.array([[80.0, 120, 160], [80, 80, 80], [80, 80, 80], [100, 100, 100]])
@@ -79,8 +82,10 @@ class Preventive(Scaler):
         slack: float = 0.12,
         min_degree: int = 1,
         max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
     ) -> None:
-        super().__init__(min_degree, max_degree)
+        super().__init__(min_degree, max_degree, min_executors, max_executors)
         if forecaster is not None and not isinstance(forecaster, Forecaster):
             raise PenstockError(
                 f"forecaster must be a forecaster, as DampedTrend(); got {forecaster!r}"
@@ -108,25 +113,16 @@ class Preventive(Scaler):
         found = {}
         for name in topology.parents:
             seen = history.operators[name]
-            cost_ms = self._cost_ms(seen)
+            cost_ms = seen.recent_cost_ms(2)
             if math.isnan(cost_ms):
                 continue
-            backlog = max(0.0, seen.pending - seen.degree)
-            rate_per_s = ahead[name] + backlog / self.drain_s
-            degree = self._degree(rate_per_s, cost_ms)
+            rate_per_s = ahead[name] + seen.backlog / self.drain_s
+            degree = degree_for(rate_per_s, cost_ms, self.utilization)
             if degree < seen.degree:
                 roomy = (1 + self.slack) * max(rate_per_s, held[name])
-                degree = min(seen.degree, self._degree(roomy, cost_ms))
+                degree = min(seen.degree, degree_for(roomy, cost_ms, self.utilization))
             found[name] = degree, _why(seen, ahead[name], cost_ms, degree)
         return found
-
-    def _degree(self, rate_per_s: float, cost_ms: float) -> int:
-        return max(1, math.ceil(rate_per_s * cost_ms / 1000 / self.utilization - 1e-9))
-
-    def _cost_ms(self, seen: Observed) -> float:
-        cost_ms = seen.last(2).mean_cost_ms
-        known_ms = seen.mean_cost_ms if math.isnan(cost_ms) else cost_ms
-        return known_ms if math.isnan(known_ms) else max(known_ms, LEAST_COST_MS)
 
     def _coming_per_s(self, history: History, name: str) -> float:
         """Most records per second that are expected at a source in the next periods."""

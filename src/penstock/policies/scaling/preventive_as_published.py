@@ -31,6 +31,9 @@ class PreventiveAsPublished(Scaler):
         grace: periods after a change in which an operator is not changed again, >= 0.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> PreventiveAsPublished(window=6).combine
@@ -57,8 +60,10 @@ class PreventiveAsPublished(Scaler):
         grace: int = 6,
         min_degree: int = 1,
         max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
     ) -> None:
-        super().__init__(min_degree, max_degree)
+        super().__init__(min_degree, max_degree, min_executors, max_executors)
         self.window = whole("window", window, least=2)
         self.high = between("high", high, 0, 1)
         self.low = between("low", low, 0, self.high, closed="low")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from penstock.policies.scaling.base import LEAST_COST_MS, History, Scaler, Topology, demands
+from penstock.policies.scaling.base import History, Scaler, Topology, degree_for, demands
 from penstock.policies.validation import between, positive, whole
 
 
@@ -27,6 +27,9 @@ class RateBased(Scaler):
         stable: periods in which fewer instances must have been enough before some are removed.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> RateBased(utilization=0.8).utilization
@@ -48,8 +51,10 @@ class RateBased(Scaler):
         stable: int = 3,
         min_degree: int = 1,
         max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
     ) -> None:
-        super().__init__(min_degree, max_degree)
+        super().__init__(min_degree, max_degree, min_executors, max_executors)
         self.utilization = between("utilization", utilization, 0, 1, closed="high")
         self.window = whole("window", window, least=1)
         self.catch_up_s = positive("catch_up_s", catch_up_s)
@@ -82,17 +87,13 @@ class RateBased(Scaler):
         found = {}
         for name, rate_per_s in demands(topology, history, seen).items():
             one = history.operators[name]
-            cost_ms = one.last(self.window).mean_cost_ms
-            if math.isnan(cost_ms):
-                cost_ms = one.mean_cost_ms
+            cost_ms = one.recent_cost_ms(self.window)
             if math.isnan(cost_ms):
                 continue
-            cost_ms = max(cost_ms, LEAST_COST_MS)
-            backlog_per_s = max(0.0, one.pending - one.degree) / self.catch_up_s
-            needed = (rate_per_s + backlog_per_s) * cost_ms / 1000 / self.utilization
+            needed_per_s = rate_per_s + one.backlog / self.catch_up_s
             why = (
                 f"{rate_per_s:.0f} records/s and a backlog of {one.pending:.0f} against "
                 f"{1000 / cost_ms:.0f} records/s an instance"
             )
-            found[name] = max(1, math.ceil(needed - 1e-9)), why
+            found[name] = degree_for(needed_per_s, cost_ms, self.utilization), why
         return found

@@ -17,6 +17,9 @@ class Threshold(Scaler):
         high: utilization above which one is added, in (0, 1).
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
+        min_executors: least number of executors of an application, >= 1.
+        max_executors: largest number of executors of an application; None for as many as it
+            has when it is attached.
 
     Example:
         >>> Threshold(low=0.3, high=0.8).high
@@ -26,9 +29,15 @@ class Threshold(Scaler):
     name = "threshold"
 
     def __init__(
-        self, low: float = 0.3, high: float = 0.8, min_degree: int = 1, max_degree: int = 8
+        self,
+        low: float = 0.3,
+        high: float = 0.8,
+        min_degree: int = 1,
+        max_degree: int = 8,
+        min_executors: int = 1,
+        max_executors: int | None = None,
     ) -> None:
-        super().__init__(min_degree, max_degree)
+        super().__init__(min_degree, max_degree, min_executors, max_executors)
         self.high = between("high", high, 0, 1)
         self.low = between("low", low, 0, self.high, closed="low")
 

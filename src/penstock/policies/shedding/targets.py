@@ -1,13 +1,8 @@
 """Targets: how long records may wait."""
 
-import re
 from dataclasses import dataclass
 
-from penstock.errors import PenstockError
-from penstock.policies.validation import positive, whole
-
-_UNITS_MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
-_DURATION = re.compile(r"\s*([0-9.]+)\s*([a-z]+)\s*")
+from penstock.policies.validation import milliseconds, positive, whole
 
 
 @dataclass(frozen=True)
@@ -85,14 +80,3 @@ def each_record(limit: float | str) -> Target:
         Target(limit_ms=1500.0, records=1)
     """
     return Target(milliseconds("limit", limit), records=1)
-
-
-def milliseconds(name: str, value: float | str) -> float:
-    """Read a duration: a number of milliseconds, or text with a unit."""
-    if not isinstance(value, str):
-        return positive(name, value)
-    found = _DURATION.fullmatch(value)
-    if not found or found[2] not in _UNITS_MS or found[1].count(".") > 1 or found[1] == ".":
-        units = ", ".join(_UNITS_MS)
-        raise PenstockError(f"{name} must be a number and a unit ({units}); got {value!r}")
-    return positive(name, float(found[1]) * _UNITS_MS[found[2]])
