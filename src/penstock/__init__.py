@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.policies import Policy
 from penstock.policies.grouping import Grouping
-from penstock.policies.scaling import Scaler
+from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold
 from penstock.policies.shedding import (
     LoadAware,
     Shedder,
@@ -16,22 +16,32 @@ from penstock.policies.shedding import (
 )
 
 if TYPE_CHECKING:
-    from penstock.spark import aggregate, balance, replay, shed
+    from penstock.spark.aggregate import aggregate
+    from penstock.spark.attach import attach, detach
+    from penstock.spark.balance import balance
+    from penstock.spark.replay import replay
+    from penstock.spark.shed import shed
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Fixed",
     "Grouping",
     "LoadAware",
     "PenstockError",
     "Policy",
+    "Preventive",
+    "RateBased",
     "Scaler",
     "Shedder",
     "Target",
+    "Threshold",
     "__version__",
     "aggregate",
+    "attach",
     "average",
     "balance",
+    "detach",
     "each_record",
     "replay",
     "shed",
@@ -41,7 +51,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     """Import what needs Spark when it is asked for: policies and simulator do without."""
-    if name in ("aggregate", "balance", "replay", "shed"):
+    if name in ("aggregate", "attach", "balance", "detach", "replay", "shed"):
         from penstock import spark  # noqa: PLC0415
 
         return getattr(spark, name)

@@ -17,6 +17,7 @@ from penstock.control.policies import Policies
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.control.stats import OperatorStats, Tally, imbalance
+from penstock.control.timeline import Work
 from penstock.control.utilization import Utilization
 from penstock.control.warnings import Warnings, about_batch, about_router
 from penstock.errors import PenstockError
@@ -333,6 +334,13 @@ class Controller:
                 last=batch.stats(number) if batch else None,
                 warnings=self._warnings.all(),
             )
+
+    def work(self) -> Work:
+        """Return what has been done so far, for a timeline."""
+        with self._lock:
+            tally = self._tally
+            done = float(tally.records.sum())
+            return Work(done, float(tally.emitted), float(tally.busy_ms.sum()))
 
     def _imbalance(self, number: str, batch: Batch | None) -> float:
         if batch is None or not batch.complete:

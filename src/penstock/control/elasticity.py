@@ -18,28 +18,27 @@ class Limits:
         min_executors: at least so many.
         max_executors: at most so many.
         slots: tasks that an executor runs at a time.
+        state_bytes: of the query's state, that an executor can hold safely.
     """
 
     min_executors: int
     max_executors: int
     slots: int
+    state_bytes: float = math.inf
 
-    @classmethod
-    def of(cls, scaler: Scaler, executors: int, slots: int) -> "Limits":
-        """Return the limits of a scaler for an application that has so many executors now."""
-        most = scaler.max_executors
-        if most is None:
-            most = max(executors, scaler.min_executors)
-        return cls(scaler.min_executors, most, max(1, slots))
-
-    def executors(self, degrees: Mapping[str, int]) -> int:
+    def executors(self, degrees: Mapping[str, int], state_bytes: float = 0.0) -> int:
         """Return how many executors a plan needs.
 
         Operators of a micro-batch run one after the other, each on all slots; what counts is the
         work of all of them together, and so the sum of their degrees.
+
+        Args:
+            degrees: instances that each operator needs.
+            state_bytes: memory that the query's state takes.
         """
-        needed = math.ceil(sum(degrees.values()) / self.slots)
-        return min(max(needed, self.min_executors), self.max_executors)
+        busy = math.ceil(sum(degrees.values()) / self.slots)
+        holding = math.ceil(state_bytes / self.state_bytes)
+        return min(max(busy, holding, self.min_executors), self.max_executors)
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,10 @@ class Elasticity:
         if not names:
             raise PenstockError("a timeline must have operators; got none")
         self._topology = Topology.linear(*names)
-        most = max(self.limits.max_executors * self.limits.slots, self.scaler.min_degree)
-        self._scaler = self.scaler.clone(max_degree=most)
+        most = self.limits.max_executors * self.limits.slots
+        self._scaler = self.scaler.clone(
+            max_degree=most, min_degree=min(most, self.scaler.min_degree)
+        )
         share = max(1, self.executors * self.limits.slots // len(names))
         self._degrees = dict.fromkeys(names, min(share, most))
         self._unchanged = dict.fromkeys(names, 1_000_000)
@@ -116,10 +117,10 @@ class Elasticity:
         """
         history = self.timeline.history(now_s, self._degrees, self._unchanged, active)
         planned = self._scaler.plan(self._topology, history)
-        executors = self.limits.executors(planned.degrees)
+        executors = self.limits.executors(planned.degrees, self.timeline.state_bytes)
         reason = planned.reason
         if executors != self.executors and not planned.reasons:
-            reason = f"within {self.limits.min_executors} and {self.limits.max_executors} executors"
+            reason = "the limits, or the memory that the state needs"
         plan = ExecutorPlan(
             executors,
             dict(planned.degrees),

@@ -37,6 +37,7 @@ class Look:
         rows: records that it read.
         behind: records that the sources still had to give, as far as they tell.
         work: what each operator had done by the end of it, in total.
+        state_bytes: memory that the query's state takes.
     """
 
     began_s: float
@@ -44,6 +45,7 @@ class Look:
     rows: float
     behind: float
     work: Mapping[str, Work]
+    state_bytes: float = 0.0
 
 
 class Timeline:
@@ -138,6 +140,11 @@ class Timeline:
         return last.behind + late_s * self.rate_per_s
 
     @property
+    def state_bytes(self) -> float:
+        """Memory that the query's state takes."""
+        return self._looks[-1].state_bytes if self._looks else 0.0
+
+    @property
     def rate_per_s(self) -> float:
         """At which rate records have come in the last period that is known."""
         if len(self._looks) < 2:
@@ -164,7 +171,8 @@ class Timeline:
         """Return where the known periods begin and end, up to now."""
         seen_s = now_s - self._looks[0].began_s if self._looks else 0.0
         periods = min(KEPT, int(seen_s / self.period_s + 1e-9))
-        return now_s - self.period_s * np.arange(periods, -1, -1)
+        back: Float64 = np.arange(periods, -1.0, -1.0)
+        return now_s - self.period_s * back
 
     def _arrivals(self, at_s: Float64) -> Float64:
         """Return how many records had come, with the present rate where it is not yet known."""
@@ -172,13 +180,15 @@ class Timeline:
         if not self._looks:
             return known
         beyond_s: Float64 = np.maximum(0.0, at_s - self._looks[-1].began_s)
-        return known + beyond_s * self.rate_per_s
+        expected: Float64 = known + beyond_s * self.rate_per_s
+        return expected
 
     def _known_arrivals(self, at_s: Float64) -> Float64:
         if not self._looks:
             return np.zeros(at_s.size)
         began_s = [look.began_s for look in self._looks]
-        return np.interp(at_s, began_s, self._arrived)
+        known: Float64 = np.interp(at_s, began_s, self._arrived)
+        return known
 
     def _work(self, name: str, at_s: Float64) -> tuple[Float64, Float64, Float64]:
         looks = [look for look in self._looks if name in look.work]

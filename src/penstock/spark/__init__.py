@@ -7,6 +7,7 @@ from penstock.spark.environment import refuse_old_spark
 refuse_old_spark(_spark_version)
 
 from penstock.spark.aggregate import Aggregation, aggregate  # noqa: E402 - fails on an old Spark
+from penstock.spark.attach import Attachment, ScaleStats, attach, detach  # noqa: E402
 from penstock.spark.balance import Operator, balance  # noqa: E402 - fails on an old Spark
 from penstock.spark.replay import replay  # noqa: E402
 from penstock.spark.session import session  # noqa: E402
@@ -14,10 +15,14 @@ from penstock.spark.shed import Gatekeeper, shed  # noqa: E402
 
 __all__ = [
     "Aggregation",
+    "Attachment",
     "Gatekeeper",
     "Operator",
+    "ScaleStats",
     "aggregate",
+    "attach",
     "balance",
+    "detach",
     "replay",
     "session",
     "shed",

@@ -18,6 +18,7 @@ from penstock.control.reports import Packed, unpack
 from penstock.errors import PenstockError
 from penstock.spark import internals
 from penstock.spark.channel import ControlServer
+from penstock.spark.internals import first_line
 from penstock.spark.spill import Spill
 from penstock.spark.tasks import MAILBOXES, ReportParam, Reports
 
@@ -76,6 +77,11 @@ class Driver:
                 cls._of_application[application] = cls(spark)
             return cls._of_application[application]
 
+    @classmethod
+    def running(cls, spark: SparkSession) -> "Driver | None":
+        """Return the driver of an application, if it has balanced operators."""
+        return cls._of_application.get(spark.sparkContext.applicationId)
+
     def register(
         self,
         spark: SparkSession,
@@ -121,6 +127,15 @@ class Driver:
         with self._lock:
             found = self._operators.get(identity)
             return list(found.controllers.values()) if found else []
+
+    def controllers_of(self, query: str) -> list[Controller]:
+        """Return the controllers of a query's operators, in the order in which they were made."""
+        with self._lock:
+            return [
+                operator.controllers[query]
+                for operator in self._operators.values()
+                if query in operator.controllers and not operator.in_front
+            ]
 
     def flush(self) -> None:
         """Wait until all reports that have arrived are counted."""
@@ -180,7 +195,7 @@ class Driver:
             if batch is not None:
                 operator.spill.remove(controller.query, batch)
         except (OSError, Py4JError) as error:
-            controller.warn("clean", f"old spilled files cannot be removed: {_first_line(error)}")
+            controller.warn("clean", f"old spilled files cannot be removed: {first_line(error)}")
 
     def _warn_of_trigger(self, operator: Registered, controller: Controller) -> None:
         """Say so if records wait longer for their batch to begin than they may."""
@@ -209,7 +224,7 @@ class Driver:
             controller = self._controller(str(request["operator"]), str(request["query"]))
             return controller.snapshot(str(request["batch"]))
         except Py4JError as error:
-            log.warning("a router gets no answer, and routes by shuffle: %s", _first_line(error))
+            log.warning("a router gets no answer, and routes by shuffle: %s", first_line(error))
             raise ConnectionError("decisions cannot be kept in the checkpoint") from None
 
     def _run(self) -> None:
@@ -277,7 +292,7 @@ class Driver:
             if data is not None:
                 load(data)
         except (PenstockError, Py4JError) as error:
-            reason = _first_line(error)
+            reason = first_line(error)
             follows = "learning anew" if kind == "snapshot" else "its batch is decided about anew"
             log.warning("%s: %s cannot be used, %s (%s)", controller.name, path, follows, reason)
 
@@ -299,11 +314,5 @@ class Driver:
                 internals.write_file(operator.spark, path, controller.save())
         except Exception as error:
             controller.unsaved = True
-            reason = _first_line(error)
+            reason = first_line(error)
             log.warning("%s: costs cannot be saved at %s (%s)", controller.name, path, reason)
-
-
-def _first_line(error: Exception) -> str:
-    """Return what py4j says without the JVM's stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:2]) if lines else type(error).__name__

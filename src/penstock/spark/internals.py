@@ -1,5 +1,6 @@
 """Everything that touches Spark's internals, in one place."""
 
+import json
 import logging
 from typing import Any
 
@@ -14,6 +15,13 @@ from pyspark.sql.types import StructField, StructType
 from penstock.errors import PenstockError
 
 log = logging.getLogger("penstock")
+
+
+def first_line(error: Exception) -> str:
+    """Return what py4j says without the JVM's stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]) if lines else type(error).__name__
+
 
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 
@@ -192,3 +200,113 @@ def write_file(spark: SparkSession, path: str, data: bytes) -> None:
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
     context = hadoop.FileContext.getFileContext(files.getUri(), files.getConf())
     context.rename(temporary, place, overwrite)
+
+
+_DRIVER = "driver"
+
+
+def can_scale(spark: SparkSession) -> bool:
+    """Whether executors can be added to and removed from the application."""
+    client = _java(spark).java.lang.Class.forName("org.apache.spark.ExecutorAllocationClient")
+    return bool(client.isInstance(_scheduler(spark)))
+
+
+def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+    return spark.sparkContext._jsc.sc().schedulerBackend()
+
+
+def executors(spark: SparkSession) -> list[str]:
+    """Return the executors of the application, the oldest first; its driver if it is alone."""
+    if not can_scale(spark):
+        return [_DRIVER]
+    known = str(spark.sparkContext._jsc.sc().getExecutorIds().mkString(","))
+    return sorted(filter(None, known.split(",")), key=lambda one: (len(one), one))
+
+
+def slots_per_executor(spark: SparkSession) -> int:
+    """Return how many tasks an executor runs at a time."""
+    found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    # A driver that is not alone has no cores for tasks.
+    cores = [int(found.apply(i).totalCores()) for i in range(min(2, found.size()))]
+    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+    return max(1, max(cores, default=1) // cpus)
+
+
+def executor_memory_bytes(spark: SparkSession) -> float:
+    """Return the memory of an executor."""
+    return float(spark.sparkContext._jsc.sc().executorMemory()) * 2**20
+
+
+def request_executors(spark: SparkSession, total: int) -> bool:
+    """Ask the cluster for so many executors in total; whether it has taken the request."""
+    nothing = _java(spark).scala.Predef.Map().empty()
+    return bool(spark.sparkContext._jsc.sc().requestTotalExecutors(total, 0, nothing))
+
+
+def remove_executors(spark: SparkSession, names: list[str], force: bool) -> list[str]:
+    """Remove executors, those at work only if forced to, and return which will go.
+
+    Where Spark can decommission, they go when they have handed on what they hold.
+    """
+    jvm, scheduler = _java(spark), _scheduler(spark)
+    if spark.sparkContext.getConf().get("spark.decommission.enabled", "false") == "true":
+        nowhere = jvm.scala.Option.empty()
+        info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("scaled in", nowhere)
+        return [one for one in names if scheduler.decommissionExecutor(one, info, False, False)]
+    wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(names).toSeq()
+    gone = str(scheduler.killExecutors(wanted, False, False, force).mkString(","))
+    return list(filter(None, gone.split(",")))
+
+
+def progress_after(spark: SparkSession, query: str, timestamp: str) -> list[dict[str, Any]]:
+    """Return what an active query has told of its batches since a time, the oldest first."""
+    execution = _execution(spark, query)
+    recent = execution.recentProgress() if execution is not None else ()
+    found: list[dict[str, Any]] = []
+    for i in reversed(range(len(recent))):
+        told = json.loads(recent[i].json())
+        if told["timestamp"] <= timestamp:
+            break
+        found.append(told)
+    return found[::-1]
+
+
+def unread_files(spark: SparkSession, query: str, source: int, log_offset: int) -> float:
+    """Return how many batches' worth of files a source of files has listed and not yet read.
+
+    That is, unread files over files of the batch that ends at an offset.
+    """
+    found = _execution(spark, query).sources().apply(source)
+    unread = _private(found, "unreadFiles")
+    batch = _private(found, "metadataLog").get(log_offset)
+    if unread is None or not batch.isDefined():
+        return 0.0
+    return float(unread.size()) / max(1, len(batch.get()))
+
+
+def _private(owner: Any, name: str) -> Any:  # noqa: ANN401 - whatever py4j has
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)
+
+
+def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
+    """Return the jobs of a query's run with a higher number."""
+    numbers = spark.sparkContext._jsc.sc().statusTracker().getJobIdsForGroup(run)
+    text = str(_java(spark).java.util.Arrays.toString(numbers)).strip("[]")
+    return sorted(number for number in map(int, filter(None, text.split(", "))) if number > last)
+
+
+def stages_of(spark: SparkSession, job: int) -> list[int] | None:
+    """Return the stages of a job that has ended; None while it runs."""
+    found = spark.sparkContext._jsc.sc().statusStore().job(job)
+    if str(found.status().toString()) == "RUNNING":
+        return None
+    return [int(one) for one in filter(None, str(found.stageIds().mkString(",")).split(","))]
+
+
+def task_ms(spark: SparkSession, stage: int) -> float:
+    """Return how long the tasks of a stage have run, in total."""
+    return float(
+        spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).executorRunTime()
+    )
