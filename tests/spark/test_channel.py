@@ -35,7 +35,9 @@ def test_a_snapshot_is_fetched_once(server, asked):
     client = ControlClient(server.address)
     first = client.fetch({"batch": 1}, None)
     assert first.packed == b"x" * 300_000
-    assert client.fetch({"batch": 1}, first) is first
+    again = client.fetch({"batch": 1}, first)
+    assert again == first
+    assert again.packed is first.packed
     assert client.fetch({"batch": 2}, first).version == 2
     assert [request["version"] for request in asked] == [None, 1, 1]
 
