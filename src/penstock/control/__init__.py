@@ -6,7 +6,7 @@ from penstock.control.journal import Journal
 from penstock.control.policies import Policies
 from penstock.control.snapshots import Snapshot
 from penstock.control.stats import BatchStats, InstanceStats, OperatorStats
-from penstock.control.timeline import Timeline
+from penstock.control.timeline import Running, Timeline
 
 __all__ = [
     "BatchStats",
@@ -18,6 +18,7 @@ __all__ = [
     "Limits",
     "OperatorStats",
     "Policies",
+    "Running",
     "Snapshot",
     "Timeline",
 ]

@@ -99,7 +99,10 @@ class Controller:
     def load_pin(self, data: bytes) -> None:
         """Decide about a batch once more as it was decided before a restart."""
         batch, snapshot = read_pin(data)
-        fitting = self._policies.clone(snapshot.instances or self.instances)
+        instances = snapshot.instances or self.instances
+        if instances > self.instances:
+            raise PenstockError(f"it is for {instances} instances, and there are {self.instances}")
+        fitting = self._policies.clone(instances)
         fitting.restore(snapshot.data)  # refuses what does not fit
         with self._lock:
             # A version of its own: routers remember what they have by it.
@@ -241,8 +244,7 @@ class Controller:
 
     def _complete(self, number: str, batch: Batch) -> None:
         """Learn from a batch as a whole."""
-        busy_ms = self._busy_ms(number, batch)
-        self._tell_utilization(busy_ms)
+        self._tell_utilization(self._busy_ms(number, batch))
         if self._policies.shedder is None:
             return
         self._follow_routers(batch)
@@ -254,7 +256,8 @@ class Controller:
                 waited_ms=batch.waiting_ms * batch.processed if measured else batch.planned_ms,
                 records=batch.processed,
                 planned_ms=batch.planned_ms,
-                busy_ms=float(busy_ms.mean()),
+                # Policies know how many instances there are now, not how many there were.
+                busy_ms=float(batch.busy_ms.sum()) / self.active,
             )
             self._policies.shedder.observe(feedback)
             self._changed()
@@ -341,6 +344,12 @@ class Controller:
             tally = self._tally
             done = float(tally.records.sum())
             return Work(done, float(tally.emitted), float(tally.busy_ms.sum()))
+
+    def received(self, batch: str) -> int:
+        """Return how many records of a recent batch routers have reported."""
+        with self._lock:
+            found = self._batches.get(batch)
+            return found.received if found is not None else 0
 
     def _imbalance(self, number: str, batch: Batch | None) -> float:
         if batch is None or not batch.complete:

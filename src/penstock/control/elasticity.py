@@ -1,13 +1,11 @@
 """How many executors an application should have: a scaler's plans, in whole executors."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from penstock.control.journal import Journal
-from penstock.control.timeline import Timeline
-from penstock.errors import PenstockError
-from penstock.policies.scaling import History, Scaler, Topology
+from penstock.control.timeline import Running, Timeline
+from penstock.policies.scaling import History, Observed, Scaler, Topology
 
 
 @dataclass(frozen=True)
@@ -26,19 +24,19 @@ class Limits:
     slots: int
     state_bytes: float = math.inf
 
-    def executors(self, degrees: Mapping[str, int], state_bytes: float = 0.0) -> int:
+    def executors(self, degree: int, state_bytes: float = 0.0) -> int:
         """Return how many executors a plan needs.
 
-        Operators of a micro-batch run one after the other, each on all slots; what counts is the
-        work of all of them together, and so the sum of their degrees.
-
         Args:
-            degrees: instances that each operator needs.
+            degree: tasks that should run at a time.
             state_bytes: memory that the query's state takes.
         """
-        busy = math.ceil(sum(degrees.values()) / self.slots)
-        holding = math.ceil(state_bytes / self.state_bytes)
-        return min(max(busy, holding, self.min_executors), self.max_executors)
+        needed = max(math.ceil(degree / self.slots), self.holding(state_bytes))
+        return min(max(needed, self.min_executors), self.max_executors)
+
+    def holding(self, state_bytes: float) -> int:
+        """Return how many executors hold a state safely."""
+        return math.ceil(state_bytes / self.state_bytes)
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,14 @@ class ExecutorPlan:
 
     Attributes:
         executors: how many the application should have.
-        degrees: instances that each operator needs.
+        degree: tasks that should run at a time.
         rate_per_s: at which records come.
         pending: records that wait for want of capacity.
         reason: in words.
     """
 
     executors: int
-    degrees: Mapping[str, int]
+    degree: int
     rate_per_s: float
     pending: float
     reason: str
@@ -64,7 +62,9 @@ class ExecutorPlan:
 class Elasticity:
     """Asks a scaler every period how many executors a query needs.
 
-    It plans only; what it plans is carried out by an engine.
+    Operators of a micro-batch run one after the other, each on all slots. To a scaler a query is
+    therefore one operator, a record costs what all of its operators take for it, and an instance
+    is a slot. What is planned here is carried out by an engine.
 
     Args:
         query: how the query is called, for people.
@@ -78,13 +78,13 @@ class Elasticity:
     Example:
         >>> from penstock.control.timeline import Look, Work
         >>> from penstock.policies.scaling import Preventive
-        >>> line = Timeline(["query"], period_s=10.0, interval_s=5.0)
+        >>> line = Timeline(period_s=10.0, interval_s=5.0)
         >>> for i in range(9):
-        ...     line.add(Look(5.0 * i, 6.0, 300, 0, {"query": Work(300 * i, 300 * i, 6000 * i)}))
+        ...     line.add(Look(5.0 * i, 6.0, 300, 0, Work(300 * i, 300 * i, 6000 * i)))
         >>> loop = Elasticity("words", Preventive(), Limits(1, 8, 1), line, executors=1)
-        >>> plan = loop.plan(40.0, active=True)
+        >>> plan = loop.plan(40.0, Running(active=True))
         >>> plan.executors, plan.reason
-        (2, 'query: critical, forecast 60 records/s against a capacity of 50, 1 -> 2')
+        (2, 'words: critical, forecast 60 records/s against a capacity of 50, 1 -> 2')
     """
 
     query: str
@@ -96,73 +96,72 @@ class Elasticity:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        names = self.timeline.operators
-        if not names:
-            raise PenstockError("a timeline must have operators; got none")
-        self._topology = Topology.linear(*names)
-        most = self.limits.max_executors * self.limits.slots
-        self._scaler = self.scaler.clone(
-            max_degree=most, min_degree=min(most, self.scaler.min_degree)
-        )
-        share = max(1, self.executors * self.limits.slots // len(names))
-        self._degrees = dict.fromkeys(names, min(share, most))
-        self._unchanged = dict.fromkeys(names, 1_000_000)
+        self._topology = Topology.linear(self.query)
+        self._scaler = self.scaler.clone()
+        self._scaler.max_degree = self.limits.max_executors * self.limits.slots
+        self._scaler.min_degree = min(self.scaler.min_degree, self._scaler.max_degree)
+        self._degree = self.executors * self.limits.slots
+        self._unchanged = 1_000_000
 
-    def plan(self, now_s: float, active: bool) -> ExecutorPlan:
+    def plan(self, now_s: float, running: Running) -> ExecutorPlan:
         """Return what to do in the period that begins.
 
         Args:
             now_s: seconds since 1970.
-            active: whether the query is at work, and not waiting for data or its next trigger.
+            running: what the query does now.
         """
-        history = self.timeline.history(now_s, self._degrees, self._unchanged, active)
+        self._unchanged += 1
+        seen = self.timeline.seen(now_s, running, self._degree, self._unchanged)
+        history = History(self.timeline.period_s, {self.query: seen})
         planned = self._scaler.plan(self._topology, history)
-        executors = self.limits.executors(planned.degrees, self.timeline.state_bytes)
-        reason = planned.reason
-        if executors != self.executors and not planned.reasons:
-            reason = "the limits, or the memory that the state needs"
+        degree = planned.degrees[self.query]
+        last = self.timeline.last
+        state_bytes = last.state_bytes if last else 0.0
+        executors = self.limits.executors(degree, state_bytes)
         plan = ExecutorPlan(
             executors,
-            dict(planned.degrees),
-            self.timeline.rate_per_s,
-            self.timeline.pending(now_s, active),
-            reason,
+            degree,
+            self.timeline.rate_per_s(now_s, running),
+            seen.pending,
+            self._reason(planned.reason, degree, executors, state_bytes),
         )
-        self._write(history, plan)
+        self._write(seen, plan)
         self._take(plan)
         return plan
 
+    def _reason(self, planned: str, degree: int, executors: int, state_bytes: float) -> str:
+        """Return why there should be so many executors."""
+        holding = self.limits.holding(state_bytes)
+        if holding > math.ceil(degree / self.limits.slots) and executors <= holding:
+            return f"{planned}; the state needs the memory of {holding}"
+        return planned
+
     def _take(self, plan: ExecutorPlan) -> None:
         """Go on with what is planned; what is only planned changes nothing."""
-        for name in self._unchanged:
-            self._unchanged[name] += 1
         if self.dry_run:
             return
-        for name, degree in plan.degrees.items():
-            if degree != self._degrees[name]:
-                self._degrees[name] = degree
-                self._unchanged[name] = 0
-        self.executors = plan.executors
+        if plan.degree != self._degree:
+            self._unchanged = 0
+        self._degree, self.executors = plan.degree, plan.executors
 
-    def _write(self, history: History, plan: ExecutorPlan) -> None:
-        costs = {
-            name: None if math.isnan(one.mean_cost_ms) else round(one.mean_cost_ms, 3)
-            for name, one in history.operators.items()
-        }
+    def _write(self, seen: Observed, plan: ExecutorPlan) -> None:
+        cost_ms = seen.recent_cost_ms(1)
+        last = self.timeline.last
         self.journal.write(
             "observation",
             query=self.query,
             executors=self.executors,
             rate_per_s=round(plan.rate_per_s, 3),
             pending=round(plan.pending),
-            cost_ms=costs,
+            cost_ms=None if math.isnan(cost_ms) else round(cost_ms, 3),
+            operators={name: asdict(one) for name, one in last.operators.items()} if last else {},
         )
-        if plan.executors != self.executors or plan.degrees != self._degrees:
+        if plan.executors != self.executors or plan.degree != self._degree:
             self.journal.write(
                 "plan",
                 query=self.query,
                 executors=plan.executors,
-                degrees=dict(plan.degrees),
+                degree=plan.degree,
                 reason=f"{plan.reason}; {self.executors} -> {plan.executors} executors",
                 dry_run=self.dry_run,
             )

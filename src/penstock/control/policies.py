@@ -76,8 +76,7 @@ class Policies:
 
     def sized(self, instances: int) -> "Policies":
         """Return policies for a number of instances: these, if they are; else fresh ones."""
-        same = instances in (0, self.grouping.instances)
-        return self if same else self.clone(instances)
+        return self if instances == self.grouping.instances else self.clone(instances)
 
     def warm_up(self) -> None:
         """Compile all kernels that are needed."""

@@ -1,20 +1,21 @@
 """When records came to a query and when they were done: curves over time, cut into periods."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.policies.kernels import Float64
-from penstock.policies.scaling import History, Observed
+from penstock.policies.scaling import Observed
 
-# Periods that are kept: more than any scaler looks back.
+# Periods that are kept: more than any scaler looks back; and looks, however short they are.
 KEPT = 120
+_LOOKS = 10_000
 
 
 @dataclass(frozen=True)
 class Work:
-    """What an operator has done since the query was first looked at.
+    """What has been done since a query was first looked at.
 
     Attributes:
         processed: records.
@@ -36,16 +37,31 @@ class Look:
         taken_s: how long it took.
         rows: records that it read.
         behind: records that the sources still had to give, as far as they tell.
-        work: what each operator had done by the end of it, in total.
+        work: what the query had done by the end of it; None if that is not known.
         state_bytes: memory that the query's state takes.
+        operators: what single operators had done, for people.
     """
 
     began_s: float
     taken_s: float
     rows: float
     behind: float
-    work: Mapping[str, Work]
+    work: Work | None
     state_bytes: float = 0.0
+    operators: Mapping[str, Work] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a query does now.
+
+    Attributes:
+        active: whether it is at work, and not waiting for data or its next trigger.
+        rows: records that its batch has read, as far as they are known.
+    """
+
+    active: bool
+    rows: float = 0.0
 
 
 class Timeline:
@@ -60,111 +76,116 @@ class Timeline:
     sources are behind by, and what came while a batch ran for longer than its trigger interval.
 
     Args:
-        operators: names, in the order in which records go through them.
         period_s: length of a period.
         interval_s: of the query's trigger; None if batches follow one another.
 
     Example:
-        >>> line = Timeline(["sink"], period_s=10.0, interval_s=5.0)
+        >>> line = Timeline(period_s=10.0, interval_s=5.0)
         >>> for i in range(5):
-        ...     line.add(Look(5.0 * i, 4.0, 50, 0, {"sink": Work(50 * i, 50 * i, 4000 * i)}))
-        >>> seen = line.history(20.0, {"sink": 1}, {"sink": 9}, active=False).operators["sink"]
+        ...     line.add(Look(5.0 * i, 4.0, 50, 0, Work(50 * i, 50 * i, 4000 * i)))
+        >>> seen = line.seen(20.0, Running(active=False), degree=1)
         >>> seen.received, seen.mean_cost_ms, seen.pending
         (array([100., 100.]), 80.0, 0.0)
     """
 
-    def __init__(self, operators: Sequence[str], period_s: float, interval_s: float | None) -> None:
-        self.operators = tuple(operators)
+    def __init__(self, period_s: float, interval_s: float | None) -> None:
         self.period_s = period_s
         self.interval_s = interval_s
         self._looks: list[Look] = []
+        # When batches began, and how many records had come by then.
+        self._began_s: list[float] = []
         self._arrived: list[float] = []
 
     def add(self, look: Look) -> None:
         """Add the newest look."""
-        if self._looks:
-            before = self._looks[-1]
-            if look.began_s <= before.began_s:
-                return
-            came = max(0.0, look.rows + look.behind - before.behind)
-            self._arrived.append(self._arrived[-1] + came)
-        else:
+        if not self._looks:
             # When the first records came nobody knows: the stream begins here.
             self._arrived.append(0.0)
+        elif look.began_s > self._looks[-1].began_s:
+            came = max(0.0, look.rows + look.behind - self._looks[-1].behind)
+            self._arrived.append(self._arrived[-1] + came)
+        else:
+            return
         self._looks.append(look)
+        self._began_s.append(look.began_s)
         self._forget(look.began_s - (KEPT + 2) * self.period_s)
 
     def _forget(self, before_s: float) -> None:
-        while len(self._looks) > 2 and self._looks[1].began_s < before_s:
-            del self._looks[0], self._arrived[0]
+        while len(self._looks) > 2 and (
+            self._looks[1].began_s < before_s or len(self._looks) > _LOOKS
+        ):
+            del self._looks[0], self._began_s[0], self._arrived[0]
 
-    def history(
-        self, now_s: float, degrees: Mapping[str, int], unchanged: Mapping[str, int], active: bool
-    ) -> History:
+    @property
+    def last(self) -> Look | None:
+        """The newest look."""
+        return self._looks[-1] if self._looks else None
+
+    def seen(
+        self, now_s: float, running: Running, degree: int, unchanged: int = 1_000_000
+    ) -> Observed:
         """Return what was seen up to now, in whole periods.
 
         Args:
             now_s: seconds since 1970.
-            degrees: instances of each operator.
-            unchanged: periods since they were changed.
-            active: whether the query is at work, and not waiting for data or its next trigger.
+            running: what the query does now.
+            degree: instances.
+            unchanged: periods since their number was changed.
         """
         ends_s = self._ends_s(now_s)
-        arrived = np.diff(self._arrivals(ends_s))
-        pending = self.pending(now_s, active)
-        found = {}
-        for name in self.operators:
-            work = self._work(name, ends_s)
-            processed, emitted, busy_ms = (np.diff(one) for one in work)
-            done = processed > 1e-9
-            cost_ms = np.full(processed.size, np.nan)
-            cost_ms[done] = busy_ms[done] / processed[done]
-            first = name == self.operators[0]
-            found[name] = Observed(
-                arrived if first else processed,
-                processed,
-                emitted,
-                cost_ms,
-                pending if first else 0.0,
-                degrees[name],
-                unchanged[name],
-            )
-        return History(self.period_s, found)
+        processed, emitted, busy_ms = (np.diff(one) for one in self._work(ends_s))
+        done = processed > 1e-9
+        cost_ms = np.full(processed.size, np.nan)
+        cost_ms[done] = busy_ms[done] / processed[done]
+        return Observed(
+            np.diff(self._arrivals(ends_s, now_s, running)),
+            processed,
+            emitted,
+            cost_ms,
+            self.pending(now_s, running),
+            degree,
+            unchanged,
+        )
 
-    def pending(self, now_s: float, active: bool) -> float:
+    def pending(self, now_s: float, running: Running) -> float:
         """Return how many records wait for want of capacity."""
         if not self._looks:
             return 0.0
-        last = self._looks[-1]
-        late_s = self._late_s(now_s, active)
-        return last.behind + late_s * self.rate_per_s
+        late_s = self._late_s(now_s, running)
+        return self._looks[-1].behind + late_s * self.rate_per_s(now_s, running)
 
-    @property
-    def state_bytes(self) -> float:
-        """Memory that the query's state takes."""
-        return self._looks[-1].state_bytes if self._looks else 0.0
-
-    @property
-    def rate_per_s(self) -> float:
-        """At which rate records have come in the last period that is known."""
-        if len(self._looks) < 2:
+    def rate_per_s(self, now_s: float, running: Running) -> float:
+        """Return at which rate records have come in the last period that is known."""
+        began_s, arrived = self._known(now_s, running)
+        if len(began_s) < 2:
             return 0.0
-        end_s = self._looks[-1].began_s
-        begin_s = max(end_s - self.period_s, self._looks[0].began_s)
-        # At least one whole interval between two looks.
-        begin_s = min(begin_s, self._looks[-2].began_s)
-        known = self._known_arrivals(np.array([begin_s, end_s]))
-        return float(known[1] - known[0]) / (end_s - begin_s)
+        # At least from one look to the next.
+        start_s = min(max(began_s[-1] - self.period_s, began_s[0]), began_s[-2])
+        before = float(np.interp(start_s, began_s, arrived))
+        return (arrived[-1] - before) / (began_s[-1] - start_s)
 
-    def _late_s(self, now_s: float, active: bool) -> float:
+    def _known(self, now_s: float, running: Running) -> tuple[list[float], list[float]]:
+        """Return the points of the curve of arrivals; what the running batch has read is one."""
+        if not self._looks or not running.rows:
+            return self._began_s, self._arrived
+        next_s = min(self._next_s(), now_s)
+        came = max(0.0, running.rows - self._looks[-1].behind)
+        if next_s <= self._began_s[-1]:
+            return self._began_s, self._arrived
+        return [*self._began_s, next_s], [*self._arrived, self._arrived[-1] + came]
+
+    def _next_s(self) -> float:
+        """Return when the batch after the last one has begun, or will."""
+        last = self._looks[-1]
+        return last.began_s + max(self.interval_s or 0.0, last.taken_s)
+
+    def _late_s(self, now_s: float, running: Running) -> float:
         """Return by how much the last batch, or the one that runs, overruns its interval."""
         if self.interval_s is None:
             return 0.0
-        last = self._looks[-1]
-        overrun_s = last.taken_s - self.interval_s
-        if active:
-            next_s = last.began_s + max(self.interval_s, last.taken_s)
-            overrun_s = max(overrun_s, now_s - next_s - self.interval_s)
+        overrun_s = self._looks[-1].taken_s - self.interval_s
+        if running.active:
+            overrun_s = max(overrun_s, now_s - self._next_s() - self.interval_s)
         return max(0.0, overrun_s)
 
     def _ends_s(self, now_s: float) -> Float64:
@@ -174,30 +195,23 @@ class Timeline:
         back: Float64 = np.arange(periods, -1.0, -1.0)
         return now_s - self.period_s * back
 
-    def _arrivals(self, at_s: Float64) -> Float64:
+    def _arrivals(self, at_s: Float64, now_s: float, running: Running) -> Float64:
         """Return how many records had come, with the present rate where it is not yet known."""
-        known = self._known_arrivals(at_s)
-        if not self._looks:
-            return known
-        beyond_s: Float64 = np.maximum(0.0, at_s - self._looks[-1].began_s)
-        expected: Float64 = known + beyond_s * self.rate_per_s
-        return expected
-
-    def _known_arrivals(self, at_s: Float64) -> Float64:
-        if not self._looks:
+        began_s, arrived = self._known(now_s, running)
+        if not began_s:
             return np.zeros(at_s.size)
-        began_s = [look.began_s for look in self._looks]
-        known: Float64 = np.interp(at_s, began_s, self._arrived)
-        return known
+        beyond_s: Float64 = np.maximum(0.0, at_s - began_s[-1])
+        known: Float64 = np.interp(at_s, began_s, arrived)
+        return known + beyond_s * self.rate_per_s(now_s, running)
 
-    def _work(self, name: str, at_s: Float64) -> tuple[Float64, Float64, Float64]:
-        looks = [look for look in self._looks if name in look.work]
-        if not looks:
+    def _work(self, at_s: Float64) -> tuple[Float64, Float64, Float64]:
+        known = [(one.began_s + one.taken_s, one.work) for one in self._looks if one.work]
+        if not known:
             nothing = np.zeros(at_s.size)
             return nothing, nothing, nothing
-        ended_s = [look.began_s + look.taken_s for look in looks]
-        done = np.array(
-            [[w.processed, w.emitted, w.busy_ms] for w in (k.work[name] for k in looks)]
+        ended_s = [at for at, _ in known]
+        return (
+            np.interp(at_s, ended_s, [work.processed for _, work in known]),
+            np.interp(at_s, ended_s, [work.emitted for _, work in known]),
+            np.interp(at_s, ended_s, [work.busy_ms for _, work in known]),
         )
-        processed, emitted, busy_ms = (np.interp(at_s, ended_s, one) for one in done.T)
-        return processed, emitted, busy_ms

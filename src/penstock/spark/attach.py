@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control import Elasticity, ExecutorPlan, Journal, Limits, Timeline
+from penstock.control import Elasticity, ExecutorPlan, Journal, Limits, Running, Timeline
 from penstock.errors import PenstockError
 from penstock.policies.scaling import Scaler
 from penstock.policies.validation import milliseconds
 from penstock.spark import internals
 from penstock.spark.fleet import Fleet
 from penstock.spark.internals import first_line
-from penstock.spark.sensors import WHOLE, QuerySensor
+from penstock.spark.sensors import QuerySensor
 
 log = logging.getLogger("penstock")
 
@@ -279,18 +279,17 @@ class Attachment:
             self._follow(self._loop.limits)
 
     def _begin_loop(self, has_rows: bool) -> None:
-        """Begin to plan when a batch with records is done: its operators are then known."""
+        """Begin to plan when a batch with records is done, and there are executors."""
         executors = len(self._fleet.executors())
         if not has_rows or not (executors or self.dry_run):
             return
-        names = [one.name for one in self._sensor.controllers()] or [WHOLE]
         interval_ms = internals.trigger_interval_ms(self._spark, str(self._query.id))
         interval_s = None if interval_ms is None else interval_ms / 1000
         self._loop = Elasticity(
             self.query,
             self._scaler,
             limits_of(self._spark, self._scaler, executors),
-            Timeline(names, self._period_s, interval_s),
+            Timeline(self._period_s, interval_s),
             max(1, executors),
             self.journal,
             self.dry_run,
@@ -299,7 +298,8 @@ class Attachment:
     def _decide(self, loop: Elasticity) -> None:
         active = bool(self._query.status["isTriggerActive"])
         before = loop.executors
-        self._plan = plan = loop.plan(time.time(), active)
+        running = Running(active, self._sensor.running_rows())
+        self._plan = plan = loop.plan(time.time(), running)
         if not self.dry_run and (plan.executors != before or self._fleet.missing):
             self._aim(plan.executors)
 

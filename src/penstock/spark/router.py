@@ -146,7 +146,7 @@ def control_of(spec: OperatorSpec, here: Place) -> Control:
     known = spec.identity, here.query
     try:
         snapshot = client.fetch(request, _snapshots.get(known))
-        policies = policies.sized(snapshot.instances)
+        policies = policies.sized(snapshot.instances or spec.instances)
         policies.restore(snapshot.data)
     except (OSError, PenstockError) as error:
         return Control(Policies(RoundRobin(spec.instances)), None, str(error))

@@ -1,6 +1,7 @@
 """What a running query tells of itself: its batches, its sources, the time of its tasks."""
 
 import contextlib
+import math
 from datetime import datetime
 from typing import Any
 
@@ -13,17 +14,17 @@ from penstock.control.timeline import Look, Work
 from penstock.spark import internals
 from penstock.spark.driver import Driver
 
-# What stands for all of a query that has no balanced operators.
-WHOLE = "query"
+# Batches in which tasks may have to start Python on executors that have just come: the one in
+# which they came, and the next.
+_WARM_UP = 2
 
 
 class QuerySensor:
     """Reads the progress of a query, and turns it into looks for a timeline.
 
-    The work of a balanced operator is what its instances report. All other time of tasks (reading,
-    routing, other operators, the sink) goes to the first one; in a query without balanced
-    operators it is all there is. Tasks on executors that have just come first have to start
-    Python and to compile: what they do besides is then taken to cost as much as before.
+    What records cost is the time of all tasks. Those on executors that have just come first have
+    to start Python and to compile: what they do besides a balanced operator's function, which
+    measures itself, is then taken to cost as much as before.
 
     Args:
         spark: the session.
@@ -35,9 +36,11 @@ class QuerySensor:
         self._query = str(query.id)
         self._tasks = TaskTime(spark, str(query.runId))
         self._timestamp = ""
-        self._warming = True
-        self._rows = self._rest_ms = 0.0
-        self._usual_ms = self._usual_rows = self._reported_ms = 0.0
+        self._batch = -1
+        self._batch_rows = 0.0
+        self._warming = _WARM_UP
+        self._rows = self._rest_ms = self._reported_ms = 0.0
+        self._usual_ms = self._usual_rows = 0.0
 
     def controllers(self) -> list[Controller]:
         """Return what controls the query's balanced operators, in the order they were made."""
@@ -46,7 +49,19 @@ class QuerySensor:
 
     def executors_joined(self) -> None:
         """Hear that there are new executors."""
-        self._warming = True
+        self._warming = _WARM_UP
+
+    def running_rows(self) -> float:
+        """Return how many records the running batch has read, if its routers have told.
+
+        They are those of the first balanced operator, which may get a part of the rows only.
+        """
+        balanced = self.controllers()
+        if not balanced or self._batch < 0:
+            return 0.0
+        before = balanced[0].received(str(self._batch))
+        now = balanced[0].received(str(self._batch + 1))
+        return now * self._batch_rows / before if before else 0.0
 
     def looks(self) -> list[Look]:
         """Return what has happened since the last call."""
@@ -54,47 +69,36 @@ class QuerySensor:
         if not told:
             return []
         self._timestamp = str(told[-1]["timestamp"])
-        self._count(sum(float(one["numInputRows"]) for one in told))
-        work = self._work()
-        # Only the end of the last one is now: what was done is known for that.
-        return [
-            self._look(one, work if number == len(told) else {})
-            for number, one in enumerate(told, start=1)
-        ]
+        for one in told:
+            if one["numInputRows"]:
+                self._batch, self._batch_rows = int(one["batchId"]), float(one["numInputRows"])
+        operators = {one.name: one.work() for one in self.controllers()}
+        self._count(sum(float(one["numInputRows"]) for one in told), operators)
+        busy_ms = self._rest_ms + self._reported_ms
+        # What was done is known for now: that is the end of the last one.
+        work = Work(self._rows, self._rows, busy_ms) if self._rows else None
+        *earlier, last = told
+        return [*(self._look(one, None, {}) for one in earlier), self._look(last, work, operators)]
 
-    def _count(self, rows: float) -> None:
+    def _count(self, rows: float, operators: dict[str, Work]) -> None:
         """Count rows, and the time of tasks that no balanced operator accounts for."""
-        total_ms = self._tasks.new_ms()
-        balanced = self.controllers()
-        reported_ms = sum(one.work().busy_ms for one in balanced)
-        rest_ms = max(0.0, total_ms - (reported_ms - self._reported_ms))
-        self._reported_ms = reported_ms
+        reported_ms = sum(one.busy_ms for one in operators.values())
+        new_ms, self._reported_ms = reported_ms - self._reported_ms, reported_ms
+        rest_ms = max(0.0, self._tasks.new_ms() - new_ms)
         if not rows:
             return
         if self._warming:
-            if not self._usual_rows and not balanced:
-                self._warming = False
+            self._warming -= 1
+            if not self._usual_rows and not operators:
                 return  # nothing is known yet of what records cost
             rest_ms = rows * self._usual_ms / self._usual_rows if self._usual_rows else 0.0
-            self._warming = False
         else:
             self._usual_ms += rest_ms
             self._usual_rows += rows
         self._rows += rows
         self._rest_ms += rest_ms
 
-    def _work(self) -> dict[str, Work]:
-        balanced = self.controllers()
-        if not balanced:
-            return {WHOLE: Work(self._rows, self._rows, self._rest_ms)}
-        found = {}
-        for number, one in enumerate(balanced):
-            done = one.work()
-            more_ms = self._rest_ms if number == 0 else 0.0
-            found[one.name] = Work(done.processed, done.emitted, done.busy_ms + more_ms)
-        return found
-
-    def _look(self, told: dict[str, Any], work: dict[str, Work]) -> Look:
+    def _look(self, told: dict[str, Any], work: Work | None, operators: dict[str, Work]) -> Look:
         return Look(
             began_s=datetime.fromisoformat(told["timestamp"]).timestamp(),
             taken_s=float(told["durationMs"].get("triggerExecution", 0)) / 1000,
@@ -102,6 +106,7 @@ class QuerySensor:
             behind=sum(self._behind(i, one) for i, one in enumerate(told["sources"])),
             work=work,
             state_bytes=sum(float(one["memoryUsedBytes"]) for one in told["stateOperators"]),
+            operators=operators,
         )
 
     def _behind(self, number: int, source: dict[str, Any]) -> float:
@@ -161,13 +166,13 @@ def offsets_behind(source: dict[str, Any]) -> float:
         >>> offsets_behind({"latestOffset": {"t": {"0": 9, "1": 7}}, "endOffset": {"t": {"0": 4}}})
         12.0
     """
-    latest, end = source.get("latestOffset"), source.get("endOffset")
-    if not isinstance(latest, dict) or not isinstance(end, dict):
-        return 0.0
-    behind = 0.0
-    for topic, partitions in latest.items():
-        if not isinstance(partitions, dict):
-            return 0.0
-        read = end.get(topic) or {}
-        behind += sum(max(0.0, float(n) - float(read.get(p, 0))) for p, n in partitions.items())
-    return behind
+    latest: Any = source.get("latestOffset")
+    end: Any = source.get("endOffset")
+    try:
+        return math.fsum(
+            max(0.0, float(offset) - float(end.get(topic, {}).get(partition, 0)))
+            for topic, partitions in latest.items()
+            for partition, offset in partitions.items()
+        )
+    except (AttributeError, TypeError, ValueError):
+        return 0.0  # offsets of another kind

@@ -1,0 +1,300 @@
+"""Do executors follow the load? And what does the loop itself cost?
+
+On a standalone cluster of this machine, with an operator that sleeps (latency-bound), the load
+rises from 1x to 4x over two minutes and falls again. Three runs of the same stream: with one
+executor, with `penstock.attach`, and with it while the driver is killed and started again at the
+top. Every record must be in the sink exactly once.
+
+    python benchmarks/scale.py
+    python benchmarks/scale.py --loop      # only what the loop costs
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from matplotlib import pyplot as plt
+from rich.console import Console
+from rich.table import Table
+
+import penstock
+from penstock.control import Elasticity, Limits, Running, Timeline
+from penstock.control.timeline import Look, Work
+from penstock.spark import session
+from penstock.spark.standalone import StandaloneCluster
+
+COST_S = 0.04
+LOW_PER_S = 16.0
+MOST = 5
+TICK_S = 0.5
+PERIOD_S = 10.0
+# Seconds, and the load at their end.
+PHASES = ((30, 1), (120, 4), (30, 4), (30, 1), (60, 1))
+TOP_S = 165
+
+
+def load_at(second: float) -> float:
+    ends, loads = [0.0], [float(PHASES[0][1])]
+    for length, load in PHASES:
+        ends.append(ends[-1] + length)
+        loads.append(float(load))
+    return float(np.interp(second, ends, loads))
+
+
+@dataclass
+class Feed:
+    """Writes records at their pace: a file every tick."""
+
+    folder: Path
+    seconds: float
+    at_s: list[float] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    began_s: float = 0.0
+
+    def run(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.began_s = time.time()
+        owed, sent = 0.0, 0
+        for number in range(round(self.seconds / TICK_S)):
+            owed += load_at(number * TICK_S) * LOW_PER_S * TICK_S
+            ids = np.arange(sent, int(owed))
+            sent = int(owed)
+            target = self.folder / f"{number:06}.parquet"
+            pq.write_table(pa.table({"id": ids, "entity": ids % 50}), target.with_suffix(".tmp"))
+            target.with_suffix(".tmp").rename(target)
+            self.at_s.append(time.time() - self.began_s)
+            self.sent.append(sent)
+            time.sleep(max(0.0, self.began_s + (number + 1) * TICK_S - time.time()))
+
+
+def slow(record: dict) -> dict:
+    time.sleep(COST_S)
+    return {"id": record["id"]}
+
+
+def job(url: str, folder: Path, most: int) -> None:
+    """Run the query until the file `stop` is there: in a process of its own."""
+    spark = session(
+        url,
+        "penstock-scale",
+        spark__executor__memory="512m",
+        spark__executor__cores="1",
+        spark__cores__max=str(MOST),
+        spark__driver__host="127.0.0.1",
+        spark__driver__bindAddress="127.0.0.1",
+        spark__sql__shuffle__partitions=str(MOST),
+    )
+    operator = penstock.balance(slow, key="entity", schema="id long", instances=MOST)
+    records = spark.readStream.schema("id long, entity long").parquet(str(folder / "in"))
+    query = (
+        records.transform(operator)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "out"))
+        .trigger(processingTime="2 seconds")
+        .start()
+    )
+    attached = penstock.attach(
+        query,
+        scale=penstock.Preventive(min_executors=1, max_executors=most),
+        period=1000 * PERIOD_S,
+        journal=folder / "journal.jsonl",
+    )
+    done: dict[int, int] = {}
+    with (folder / "seen.jsonl").open("a", buffering=1) as seen:
+        while query.isActive and not (folder / "stop").exists():
+            for one in query.recentProgress:
+                done[one.batchId] = one.numInputRows
+            stats = attached.stats()
+            fields = {"at_s": time.time(), "executors": stats.executors, "failed": stats.failure}
+            seen.write(json.dumps({**fields, "done": sum(done.values())}) + "\n")
+            time.sleep(1)
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
+        query.processAllAvailable()
+    query.stop()
+    spark.stop()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was seen of a run, second by second."""
+
+    name: str
+    at_s: np.ndarray
+    executors: np.ndarray
+    backlog: np.ndarray
+    records: int
+    exact: bool
+    plans: list[str]
+
+    def worst(self, start_s: float, stop_s: float) -> float:
+        chosen = (self.at_s >= start_s) & (self.at_s < stop_s)
+        return float(self.backlog[chosen].max(initial=0))
+
+
+def start_job(url: str, folder: Path, most: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, __file__, "--job", url, str(folder), str(most)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    return subprocess.Popen(command, env=environment)  # noqa: S603 - this very script
+
+
+def run(name: str, url: str, most: int, restart: bool, seconds: float, console: Console) -> Run:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        feed = Feed(folder / "in", seconds)
+        (folder / "in").mkdir()
+        process = start_job(url, folder, most)
+        while not (folder / "seen.jsonl").exists():
+            if process.poll() is not None:
+                raise SystemExit("the job did not start")
+            time.sleep(0.5)
+        thread = threading.Thread(target=feed.run, daemon=True)
+        thread.start()
+        if restart:
+            time.sleep(TOP_S)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            console.print("  the driver was killed, and is started again")
+            process = start_job(url, folder, most)
+        thread.join()
+        (folder / "stop").touch()
+        if process.wait(timeout=600):
+            raise SystemExit("the job has failed")
+        return read_run(name, folder, feed)
+
+
+def read_run(name: str, folder: Path, feed: Feed) -> Run:
+    seen = [json.loads(line) for line in (folder / "seen.jsonl").read_text().splitlines()]
+    at_s = np.array([one["at_s"] for one in seen]) - feed.began_s
+    # A driver that is started again begins to count anew.
+    counted = np.array([one["done"] for one in seen])
+    lost = np.maximum.accumulate(counted) - counted
+    done = counted + lost if not lost.any() else _rejoined(counted)
+    sent = np.interp(at_s, feed.at_s, feed.sent)
+    journal = (folder / "journal.jsonl").read_text().splitlines()
+    plans = [one["reason"] for one in map(json.loads, journal) if one["kind"] == "plan"]
+    ids = np.sort(pq.read_table(folder / "out").column("id").to_numpy())
+    return Run(
+        name,
+        at_s,
+        np.array([one["executors"] for one in seen]),
+        np.maximum(0, sent - done),
+        ids.size,
+        bool(np.array_equal(ids, np.arange(feed.sent[-1]))),
+        plans,
+    )
+
+
+def _rejoined(counted: np.ndarray) -> np.ndarray:
+    steps = np.diff(counted, prepend=0)
+    fell = np.flatnonzero(steps < 0)
+    out = counted.astype(float)
+    for at in fell:
+        out[at:] += counted[at - 1] - counted[at]
+    return out
+
+
+def loop_ms(operators: int = 100, executors: int = 1_000, periods: int = 60) -> float:
+    """Return how long one period's planning takes, with synthetic observations."""
+    names = [f"operator{i}" for i in range(operators)]
+    line = Timeline(PERIOD_S, PERIOD_S)
+    scaler = penstock.Preventive(max_executors=2 * executors)
+    loop = Elasticity("synthetic", scaler, Limits(1, 2 * executors, 4), line, executors)
+    generator = np.random.default_rng(1)
+    rows, spent_s = 0.0, []
+    for number in range(periods):
+        rows += 10_000 * generator.uniform(0.9, 1.1)
+        work = Work(rows, rows, 3 * rows)
+        each = dict.fromkeys(names, work)
+        start = time.process_time()
+        line.add(Look(PERIOD_S * number, 0.9 * PERIOD_S, 10_000, 0, work, operators=each))
+        loop.plan(PERIOD_S * number, Running(active=True))
+        spent_s.append(time.process_time() - start)
+    return 1000 * float(np.median(spent_s[5:]))
+
+
+def draw(runs: list[Run], target: Path) -> None:
+    mpl.use("Agg")
+    figure, panels = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
+    seconds = np.arange(0, sum(length for length, _ in PHASES))
+    panels[0].plot(seconds, [load_at(s) * LOW_PER_S for s in seconds], color="black")
+    panels[0].set_ylabel("records/s")
+    for one in runs:
+        panels[1].step(one.at_s, one.executors, where="post", label=one.name)
+        panels[2].plot(one.at_s, one.backlog, label=one.name)
+    panels[1].set_ylabel("executors")
+    panels[2].set_ylabel("records not yet done")
+    panels[2].set_xlabel("seconds")
+    panels[1].legend()
+    figure.suptitle("Executors that follow a stream (latency-bound operator)")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("penstock-out/scale.json"))
+    parser.add_argument("--loop", action="store_true", help="only what the loop costs")
+    parser.add_argument("--skip-restart", action="store_true", help="without the killed driver")
+    parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.job:
+        job(args.job[0], Path(args.job[1]), int(args.job[2]))
+        return
+    console = Console()
+    share = loop_ms() / (1000 * PERIOD_S)
+    console.print(f"the loop, 100 operators and 1,000 executors: {share:.3%} of a core (goal < 1%)")
+    if args.loop:
+        return
+    length = float(sum(seconds for seconds, _ in PHASES))
+    ways = [("one executor", 1, False, 180.0), ("attach", MOST, False, length)]
+    if not args.skip_restart:
+        ways.append(("attach, driver killed", MOST, True, length))
+    runs = []
+    with StandaloneCluster(workers=MOST) as cluster:
+        for name, most, restart, seconds in ways:
+            console.print(f"{name}: {seconds:.0f} seconds")
+            runs.append(run(name, cluster.url, most, restart, seconds, console))
+    table = Table(title="load 1x to 4x over two minutes, and back (latency-bound)")
+    for column in ("run", "records", "exactly once", "most waiting", "at 180 s", "executors"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for one in runs:
+        shown = f"{one.executors.max()}, {one.executors[-1]} at the end"
+        row = f"{one.records:,}", str(one.exact), f"{one.backlog.max():,.0f}"
+        table.add_row(one.name, *row, f"{one.worst(170, 181):,.0f}", shown)
+    console.print(table)
+    for one in runs:
+        for reason in one.plans:
+            if "executors" in reason:
+                console.print(f"{one.name}: {reason}")
+    draw(runs, args.json.with_suffix(".png"))
+    args.json.write_text(json.dumps([_plain(one) for one in runs], indent=1) + "\n")
+
+
+def _plain(one: Run) -> dict[str, object]:
+    return {
+        "run": one.name,
+        "exact": one.exact,
+        "records": one.records,
+        "at_s": one.at_s.round(1).tolist(),
+        "executors": one.executors.tolist(),
+        "backlog": one.backlog.round().tolist(),
+        "plans": one.plans,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Start a Spark cluster of its own on this machine: a master and some workers.
+
+It is made from the installed PySpark and listens on the loopback address only. It runs until
+Ctrl-C; give its address to any job as the master.
+
+    python examples/cluster.py --workers 4
+    python examples/elastic.py --master spark://127.0.0.1:...
+"""
+
+import argparse
+import contextlib
+import signal
+
+from penstock.spark.standalone import StandaloneCluster
+
+
+def main() -> None:
+    """Start the cluster, and wait."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workers", type=int, default=4, help="how many workers")
+    parser.add_argument("--cores", type=int, default=1, help="cores of a worker")
+    parser.add_argument("--memory-mb", type=int, default=1024, help="memory of a worker")
+    args = parser.parse_args()
+    with StandaloneCluster(args.workers, args.cores, args.memory_mb) as cluster:
+        print(f"{cluster.url}: {args.workers} workers with {args.cores} cores. Ctrl-C ends it")
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main()
