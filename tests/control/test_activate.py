@@ -272,16 +272,17 @@ def test_work_is_what_all_have_done(controller, policies):
 
 
 def test_what_routers_have_told_of_a_batch_is_known_before_it_ends(controller):
-    assert controller.received("1") == 0
+    assert controller.received("1") == (0, None)
+    began_s = controller.snapshot("2").began_s
     controller.observe(routed(40))
     controller.observe(routed(2, router=1))
     controller.observe(routed(2, router=1))  # it was run again
     controller.observe(routed(7, batch="2"))
-    assert [controller.received(batch) for batch in "123"] == [42, 7, 0]
+    assert [controller.received(batch) for batch in "123"] == [(42, None), (7, began_s), (0, None)]
     for batch in range(3, 30):
         controller.observe(routed(1, batch=str(batch)))
-    assert controller.received("1") == 0  # too old
-    assert controller.received("29") == 1
+    assert controller.received("1") == (0, None)  # too old
+    assert controller.received("29") == (1, None)
 
 
 def test_imbalance_is_that_of_those_that_got_records(controller):

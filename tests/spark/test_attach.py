@@ -198,7 +198,7 @@ def test_the_loop_ends_with_its_query(begin, files):
 
 
 def test_the_sensor_counts_rows_files_and_the_time_of_tasks(begin, spark, tmp_path, files):
-    query = begin(files, "sensed", trigger="1 hour")
+    query = begin(files, "sensed")
     sensor = QuerySensor(spark, query)
     query.processAllAvailable()
     looks = sensor.looks()

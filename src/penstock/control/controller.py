@@ -345,11 +345,12 @@ class Controller:
             done = float(tally.records.sum())
             return Work(done, float(tally.emitted), float(tally.busy_ms.sum()))
 
-    def received(self, batch: str) -> int:
-        """Return how many records of a recent batch routers have reported."""
+    def received(self, batch: str) -> tuple[int, float | None]:
+        """Return how many records of a batch routers have reported, and when it began (s)."""
         with self._lock:
-            found = self._batches.get(batch)
-            return found.received if found is not None else 0
+            found, pinned = self._batches.get(batch), self._pins.get(batch)
+            rows = found.received if found is not None else 0
+            return rows, pinned.began_s if pinned is not None else None
 
     def _imbalance(self, number: str, batch: Batch | None) -> float:
         if batch is None or not batch.complete:

@@ -131,9 +131,12 @@ class Elasticity:
 
     def _reason(self, planned: str, degree: int, executors: int, state_bytes: float) -> str:
         """Return why there should be so many executors."""
-        holding = self.limits.holding(state_bytes)
-        if holding > math.ceil(degree / self.limits.slots) and executors <= holding:
+        busy, holding = math.ceil(degree / self.limits.slots), self.limits.holding(state_bytes)
+        if holding > busy and executors <= holding:
             return f"{planned}; the state needs the memory of {holding}"
+        if executors != busy:
+            within = f"{self.limits.min_executors} to {self.limits.max_executors}"
+            return f"{planned}; within {within} executors"
         return planned
 
     def _take(self, plan: ExecutorPlan) -> None:

@@ -57,11 +57,13 @@ class Running:
 
     Attributes:
         active: whether it is at work, and not waiting for data or its next trigger.
-        rows: records that its batch has read, as far as they are known.
+        rows: records that its batch has read; those that are known, there may be more.
+        began_s: when its batch began, in seconds since 1970; None if that is not known.
     """
 
     active: bool
     rows: float = 0.0
+    began_s: float | None = None
 
 
 class Timeline:
@@ -156,21 +158,17 @@ class Timeline:
 
     def rate_per_s(self, now_s: float, running: Running) -> float:
         """Return at which rate records have come in the last period that is known."""
-        began_s, arrived = self._known(now_s, running)
-        if len(began_s) < 2:
-            return 0.0
-        # At least from one look to the next.
-        start_s = min(max(began_s[-1] - self.period_s, began_s[0]), began_s[-2])
-        before = float(np.interp(start_s, began_s, arrived))
-        return (arrived[-1] - before) / (began_s[-1] - start_s)
+        return _rate(*self._known(now_s, running), self.period_s)
 
     def _known(self, now_s: float, running: Running) -> tuple[list[float], list[float]]:
         """Return the points of the curve of arrivals; what the running batch has read is one."""
         if not self._looks or not running.rows:
             return self._began_s, self._arrived
-        next_s = min(self._next_s(), now_s)
-        came = max(0.0, running.rows - self._looks[-1].behind)
-        if next_s <= self._began_s[-1]:
+        next_s = min(self._next_s() if running.began_s is None else running.began_s, now_s)
+        passed_s = next_s - self._began_s[-1]
+        came = running.rows - self._looks[-1].behind
+        # What is not known yet, or still waits in a source, is taken to come as before.
+        if passed_s <= 0 or came <= passed_s * _rate(self._began_s, self._arrived, self.period_s):
             return self._began_s, self._arrived
         return [*self._began_s, next_s], [*self._arrived, self._arrived[-1] + came]
 
@@ -215,3 +213,11 @@ class Timeline:
             np.interp(at_s, ended_s, [work.emitted for _, work in known]),
             np.interp(at_s, ended_s, [work.busy_ms for _, work in known]),
         )
+
+
+def _rate(at_s: list[float], arrived: list[float], period_s: float) -> float:
+    """Return the slope of a curve at its end: over a period, or from one point to the next."""
+    if len(at_s) < 2:
+        return 0.0
+    start_s = min(max(at_s[-1] - period_s, at_s[0]), at_s[-2])
+    return (arrived[-1] - float(np.interp(start_s, at_s, arrived))) / (at_s[-1] - start_s)

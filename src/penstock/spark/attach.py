@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.control import Elasticity, ExecutorPlan, Journal, Limits, Running, Timeline
+from penstock.control import Elasticity, ExecutorPlan, Journal, Limits, Timeline
 from penstock.errors import PenstockError
 from penstock.policies.scaling import Scaler
 from penstock.policies.validation import milliseconds
@@ -298,8 +298,7 @@ class Attachment:
     def _decide(self, loop: Elasticity) -> None:
         active = bool(self._query.status["isTriggerActive"])
         before = loop.executors
-        running = Running(active, self._sensor.running_rows())
-        self._plan = plan = loop.plan(time.time(), running)
+        self._plan = plan = loop.plan(time.time(), self._sensor.running(active))
         if not self.dry_run and (plan.executors != before or self._fleet.missing):
             self._aim(plan.executors)
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Controller
-from penstock.control.timeline import Look, Work
+from penstock.control.timeline import Look, Running, Work
 from penstock.spark import internals
 from penstock.spark.driver import Driver
 
@@ -51,17 +51,17 @@ class QuerySensor:
         """Hear that there are new executors."""
         self._warming = _WARM_UP
 
-    def running_rows(self) -> float:
-        """Return how many records the running batch has read, if its routers have told.
+    def running(self, active: bool) -> Running:
+        """Return what the running batch has read, if its routers have told.
 
         They are those of the first balanced operator, which may get a part of the rows only.
         """
         balanced = self.controllers()
         if not balanced or self._batch < 0:
-            return 0.0
-        before = balanced[0].received(str(self._batch))
-        now = balanced[0].received(str(self._batch + 1))
-        return now * self._batch_rows / before if before else 0.0
+            return Running(active)
+        before, _ = balanced[0].received(str(self._batch))
+        now, began_s = balanced[0].received(str(self._batch + 1))
+        return Running(active, now * self._batch_rows / before if before else 0.0, began_s)
 
     def looks(self) -> list[Look]:
         """Return what has happened since the last call."""
