@@ -197,26 +197,32 @@ def test_the_loop_ends_with_its_query(begin, files):
     assert attached.journal.entries()[-1]["reason"] == "the query has ended"
 
 
-def test_the_sensor_counts_rows_files_and_the_time_of_tasks(begin, spark, tmp_path, files):
+def test_files_that_are_not_read_yet_are_pending(begin, spark, files):
+    query = begin(files, "unread", trigger="1 hour")
+    sensor = QuerySensor(spark, query)
+    seen = []
+    until(lambda: seen.extend(sensor.looks()) or seen)
+    # One file a batch: two of three have been listed and not read.
+    assert [(look.rows, look.behind) for look in seen] == [(20, 40)]
+
+
+def test_the_sensor_counts_rows_and_the_time_of_tasks(begin, spark, tmp_path, files):
     query = begin(files, "sensed")
     sensor = QuerySensor(spark, query)
     query.processAllAvailable()
-    looks = sensor.looks()
-    assert sum(look.rows for look in looks) == 60
-    # One file a batch: two of three were listed and not read when the first one had been.
-    assert [look.behind for look in looks if look.rows] == [40.0, 20.0, 0.0]
-    assert all(look.taken_s > 0 for look in looks)
-    assert sensor.looks() == []
-    drop(tmp_path / "in", *some_files(1, start=3), start=3)
-    query.processAllAvailable()
-    assert sensor.looks()[-1].work is None
-    drop(tmp_path / "in", *some_files(1, start=4), start=4)
-    query.processAllAvailable()
-    work = sensor.looks()[-1].work
+    first = sensor.looks()
+    assert sum(look.rows for look in first) == 60
+    assert all(look.taken_s > 0 for look in first)
+    for number in (3, 4, 5):
+        drop(tmp_path / "in", *some_files(1, start=number), start=number)
+        query.processAllAvailable()
+        looks = sensor.looks()
     # Of the first batches only rows are known: executors have just begun.
-    assert work is not None
-    assert (work.processed, work.emitted) == (20, 20)
-    assert work.busy_ms > 0
+    assert first[-1].work is None
+    assert looks[-1].work is not None
+    assert looks[-1].work.processed % 20 == 0
+    assert looks[-1].work.busy_ms > 0
+    assert sensor.running(active=True).rows == 0
 
 
 def test_active_instances_are_followed_by_the_routers(begin, spark, tmp_path):
