@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from flows import WAIT_S, bag, drop, some_files, sunk
-from test_balance_faults import executors_of, finished, kill, log_of, rows_of, started, until
+from jobs_of import executors_of, finished, kill, log_of, started, until
+from test_balance_faults import rows_of
 
 pytestmark = pytest.mark.spark
 

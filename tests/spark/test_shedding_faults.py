@@ -7,9 +7,9 @@ import time
 
 import pytest
 from flows import TIMED, WAIT_S, bag, drop, run, sunk, timed_files, unwanted
+from jobs_of import executors_of, finished, kill, log_of, started, until
 from pyspark.errors import StreamingQueryException
 from test_aggregate_faults import ancestors, committed
-from test_balance_faults import executors_of, finished, kill, log_of, started, until
 
 import penstock
 from penstock.spark.spill import ADDED
