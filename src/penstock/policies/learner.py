@@ -1,8 +1,12 @@
 """What policies have in common that hear from instances."""
 
+import numpy as np
+
 from penstock.policies.base import Policy
 from penstock.policies.costs import CostModel
 from penstock.policies.feedback import Feedback, Tracker
+from penstock.policies.kernels import Int64
+from penstock.policies.validation import whole
 
 
 class Learner(Policy):
@@ -10,9 +14,31 @@ class Learner(Policy):
 
     If it wants to hear from the instances, it hands out a `tracker` for each of them, and gets
     their messages in `observe`.
+
+    Args:
+        instances: how many there are, >= 1.
     """
 
-    instances: int
+    def __init__(self, instances: int = 1) -> None:
+        self.instances = whole("instances", instances, least=1)
+
+    def resize(self, instances: int) -> None:
+        """Go on with another number of instances."""
+        self.instances = whole("instances", instances, least=1)
+
+    def warm_up(self) -> None:
+        """Compile all kernels that this policy needs, with a copy: once, and before it matters."""
+        trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
+        tracker = trial.tracker(0)
+        messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
+        for feedback in [*messages, *(tracker.finish() if tracker else [])] * 2:
+            trial.expected_total_ms(feedback)
+            trial.observe(feedback)
+        trial.restore(trial.snapshot())
+        trial._try(keys)
+
+    def _try(self, keys: Int64) -> None:
+        """Decide about some records as an engine does, to compile what that needs."""
 
     def tracker(self, instance: int) -> Tracker | None:
         """Return the part that lives at an instance; None if nothing needs to be measured."""

@@ -10,7 +10,7 @@ from penstock.policies.feedback import SyncRequest
 from penstock.policies.grouping.greedy import assign
 from penstock.policies.kernels import Float64, Int32, Int64
 from penstock.policies.learner import Learner
-from penstock.policies.validation import float64s, int64_keys, whole
+from penstock.policies.validation import float64s, int64_keys
 
 
 class Routed(NamedTuple):
@@ -46,7 +46,7 @@ class Grouping(Learner, ABC):
     family = "grouping"
 
     def __init__(self, instances: int) -> None:
-        self.instances = whole("instances", instances, least=1)
+        super().__init__(instances)
 
     @abstractmethod
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
@@ -79,20 +79,8 @@ class Grouping(Learner, ABC):
             return Routed(self.route(keys, now_ms))
         return Routed(self.route(keys[:1], now_ms[:1]), answerable=True)
 
-    def resize(self, instances: int) -> None:
-        """Go on with another number of instances."""
-        self.instances = whole("instances", instances, least=1)
-
-    def warm_up(self) -> None:
-        """Compile all kernels that this policy needs, with a copy: once, and before it matters."""
-        trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
-        tracker = trial.tracker(0)
-        messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
-        for feedback in [*messages, *(tracker.finish() if tracker else [])] * 2:
-            trial.expected_total_ms(feedback)
-            trial.observe(feedback)
-        trial.restore(trial.snapshot())
-        trial.route_together(keys)
+    def _try(self, keys: Int64) -> None:
+        self.route_together(keys)
 
     @property
     def fan_out(self) -> int:

@@ -5,9 +5,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
-from penstock.policies.costs import SpaceSaving, heavy_hitters
+from penstock.policies.costs import heavy_hitters
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
@@ -22,14 +21,14 @@ from penstock.policies.grouping.base import (
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
 from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
+from penstock.policies.pooling import Pooling
 from penstock.policies.scheduler import SchedulerState
-from penstock.policies.trackers import WhenAsked
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
 
 
-class Proactive(Grouping):
+class Proactive(Pooling, Grouping):
     r"""Proactive Online Shuffle Grouping: every record to the instance that will be free first.
 
     The scheduler keeps a finish clock for every instance and moves it on by what it expects the
@@ -128,24 +127,6 @@ class Proactive(Grouping):
         """Return a preset that sends fewer messages than the paper's own scheme."""
         return cls(instances, **{"window": 2048, "first_window": 128, **params})
 
-    def tracker(self, instance: int) -> WhenAsked:
-        """Return what measures an instance's records and answers requests."""
-        return WhenAsked(instance, self.measurements())
-
-    def measurements(self) -> SpaceSaving:
-        """Return an empty table."""
-        return SpaceSaving(self.capacity, self.seed)
-
-    def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return what records of these keys are expected to cost on an average instance."""
-        return self._costs.estimate(keys)
-
-    def expected_total_ms(self, feedback: Feedback) -> float:
-        """Return what the measured records were expected to cost on this instance."""
-        if not isinstance(feedback.costs, SpaceSaving):
-            return 0.0
-        return self._costs.expected_total_ms(feedback.instance, feedback.costs)
-
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Route all records, asking nothing."""
         array, now = checked(keys, now_ms)
@@ -191,11 +172,8 @@ class Proactive(Grouping):
 
     def _observe(self, feedback: Feedback) -> None:
         """Learn measured costs, and set the instance's clock right."""
-        if feedback.costs is not None:
-            if not isinstance(feedback.costs, SpaceSaving):
-                raise PenstockError(f"costs must be SpaceSaving; got {feedback.costs!r}")
-            self._costs.learn(feedback.instance, feedback.costs)
-            self._running = bool(self._costs.heard.all())
+        super()._observe(feedback)
+        self._running = bool(self._costs.heard.all())
         if feedback.delta_ms is not None:
             i = feedback.instance
             self._clock_ms[i] += feedback.delta_ms - self._correction_ms[i]
@@ -204,7 +182,6 @@ class Proactive(Grouping):
     def resize(self, instances: int) -> None:
         """Keep what was learnt about costs; new instances start idle, of average speed."""
         super().resize(instances)
-        self._costs = self._costs.resized(self.instances, self.capacity)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
         self._correction_ms = resized(self._correction_ms, instances, 0.0)
         self._windows = np.full(instances, min(self.first_window, self.window))

@@ -11,7 +11,7 @@ from penstock.policies.feedback import SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.learner import Learner
 from penstock.policies.shedding.targets import Target
-from penstock.policies.validation import float64s, int64_keys, whole
+from penstock.policies.validation import float64s, int64_keys
 
 NOBODY: Bool = np.zeros(0, dtype=np.bool_)
 
@@ -52,9 +52,6 @@ class Shedder(Learner, ABC):
     # Whether it only works if single records are answered, which micro-batches cannot do.
     needs_answers: ClassVar[bool] = False
     target: Target | None = None
-
-    def __init__(self, instances: int = 1) -> None:
-        self.instances = whole("instances", instances, least=1)
 
     @abstractmethod
     def admit(
@@ -111,25 +108,13 @@ class Shedder(Learner, ABC):
     def restart(self) -> None:
         """Begin another stream: nothing waits and nothing has waited; costs stay learnt."""
 
-    def resize(self, instances: int) -> None:
-        """Go on with another number of instances."""
-        self.instances = whole("instances", instances, least=1)
-
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
         """Return what records of these keys are expected to cost; 0 if nobody expects."""
         return np.zeros(int64_keys("keys", keys).size)
 
-    def warm_up(self) -> None:
-        """Compile all kernels that this policy needs, with a copy: once, and before it matters."""
-        trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
-        tracker = trial.tracker(0)
-        messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
-        for feedback in [*messages, *(tracker.finish() if tracker else [])] * 2:
-            trial.expected_total_ms(feedback)
-            trial.observe(feedback)
-        trial.restore(trial.snapshot())
-        trial.begin(0.0)
-        trial.admit(keys, np.zeros(2))
+    def _try(self, keys: Int64) -> None:
+        self.begin(0.0)
+        self.admit_together(keys, np.zeros(keys.size), np.zeros(keys.size))
 
 
 def checked(

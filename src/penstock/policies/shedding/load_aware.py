@@ -3,22 +3,19 @@
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
-from penstock.policies.costs import SpaceSaving
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.hashing import mix
 from penstock.policies.kernels import Bool, Float64, Int64
+from penstock.policies.pooling import Pooling
 from penstock.policies.shedding.base import Admitted
 from penstock.policies.shedding.gate import Gate
 from penstock.policies.shedding.gated import Gated, checked_target
 from penstock.policies.shedding.load_aware_as_published import LoadAwareAsPublished, ShedderState
 from penstock.policies.shedding.targets import Target
-from penstock.policies.trackers import WhenAsked
 from penstock.policies.validation import above_zero, at_least_zero, known, whole
 
 Preference = Literal["any", "cheap"]
@@ -32,7 +29,7 @@ def checked_preference(prefer: str) -> Preference:
     return "cheap" if known("prefer", prefer, ("any", "cheap")) == "cheap" else "any"
 
 
-class LoadAware(Gated):
+class LoadAware(Pooling, Gated):
     r"""Load-Aware Shedding: sheds the records that would make the target fail.
 
     The shedder keeps a finish clock $C$ of the operator. A record that arrives now would wait for
@@ -63,6 +60,7 @@ class LoadAware(Gated):
         seed: of the cost model's index.
 
     Example:
+        >>> from penstock.policies.costs import SpaceSaving
         >>> from penstock.policies.shedding import each_record
         >>> shedder = LoadAware(target=each_record("5 ms"))
         >>> shedder.state, shedder.admit([1, 1, 1], [0.0, 0.0, 0.0])
@@ -124,24 +122,6 @@ class LoadAware(Gated):
         """Return the shedder that follows the paper's text literally."""
         return LoadAwareAsPublished(target, **params)
 
-    def tracker(self, instance: int) -> WhenAsked:
-        """Return what measures an instance's records and answers requests."""
-        return WhenAsked(instance, self.measurements())
-
-    def measurements(self) -> SpaceSaving:
-        """Return an empty table."""
-        return SpaceSaving(self.capacity, self.seed)
-
-    def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return what records of these keys are expected to cost on an average instance."""
-        return self._costs.estimate(keys)
-
-    def expected_total_ms(self, feedback: Feedback) -> float:
-        """Return what the measured records were expected to cost on this instance."""
-        if not isinstance(feedback.costs, SpaceSaving):
-            return 0.0
-        return self._costs.expected_total_ms(feedback.instance, feedback.costs)
-
     def admit_until_answer(
         self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
     ) -> Admitted:
@@ -178,17 +158,8 @@ class LoadAware(Gated):
     def _observe(self, feedback: Feedback) -> None:
         """Learn measured costs, set the clock right, and take note of waiting times."""
         super()._observe(feedback)
-        if feedback.costs is not None:
-            if not isinstance(feedback.costs, SpaceSaving):
-                raise PenstockError(f"costs must be SpaceSaving; got {feedback.costs!r}")
-            self._costs.learn(feedback.instance, feedback.costs)
         if feedback.delta_ms is not None:
             self._gate.set_right(feedback.epoch, feedback.delta_ms, self._pace)
-
-    def resize(self, instances: int) -> None:
-        """Keep what was learnt about costs; new instances are of average speed."""
-        super().resize(instances)
-        self._costs = self._costs.resized(self.instances, self.capacity)
 
     @property
     def state(self) -> str:
