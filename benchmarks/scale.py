@@ -55,28 +55,32 @@ def load_at(second: float) -> float:
 
 @dataclass
 class Feed:
-    """Writes records at their pace: a file every tick."""
+    """Writes records at their pace, a file every tick; at the lowest one until it is told to go."""
 
     folder: Path
     seconds: float
+    go: threading.Event = field(default_factory=threading.Event)
     at_s: list[float] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     began_s: float = 0.0
 
     def run(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.began_s = time.time()
-        owed, sent = 0.0, 0
-        for number in range(round(self.seconds / TICK_S)):
-            owed += load_at(number * TICK_S) * LOW_PER_S * TICK_S
-            ids = np.arange(sent, int(owed))
-            sent = int(owed)
-            target = self.folder / f"{number:06}.parquet"
-            pq.write_table(pa.table({"id": ids, "entity": ids % 50}), target.with_suffix(".tmp"))
-            target.with_suffix(".tmp").rename(target)
-            self.at_s.append(time.time() - self.began_s)
-            self.sent.append(sent)
-            time.sleep(max(0.0, self.began_s + (number + 1) * TICK_S - time.time()))
+        began_s, owed = time.time(), 0.0
+        while not self.began_s or time.time() < self.began_s + self.seconds:
+            if self.go.is_set() and not self.began_s:
+                self.began_s = time.time()
+            load = load_at(time.time() - self.began_s) if self.began_s else load_at(0)
+            owed += load * LOW_PER_S * TICK_S
+            self._write(self.sent[-1] if self.sent else 0, int(owed))
+            time.sleep(max(0.0, began_s + len(self.sent) * TICK_S - time.time()))
+
+    def _write(self, first: int, stop: int) -> None:
+        ids = np.arange(first, stop)
+        target = self.folder / f"{len(self.sent):06}.parquet"
+        pq.write_table(pa.table({"id": ids, "entity": ids % 50}), target.with_suffix(".tmp"))
+        target.with_suffix(".tmp").rename(target)
+        self.at_s.append(time.time())
+        self.sent.append(stop)
 
 
 def slow(record: dict) -> dict:
@@ -157,12 +161,10 @@ def run(name: str, url: str, most: int, restart: bool, seconds: float, console: 
         feed = Feed(folder / "in", seconds)
         (folder / "in").mkdir()
         process = start_job(url, folder, most)
-        while not (folder / "seen.jsonl").exists():
-            if process.poll() is not None:
-                raise SystemExit("the job did not start")
-            time.sleep(0.5)
         thread = threading.Thread(target=feed.run, daemon=True)
         thread.start()
+        wait_for_calm(folder, feed, process)
+        feed.go.set()
         if restart:
             time.sleep(TOP_S)
             process.send_signal(signal.SIGKILL)
@@ -176,6 +178,18 @@ def run(name: str, url: str, most: int, restart: bool, seconds: float, console: 
         return read_run(name, folder, feed)
 
 
+def wait_for_calm(folder: Path, feed: Feed, process: subprocess.Popen[bytes]) -> None:
+    """Wait until one executor is left, and it keeps up with the lowest load."""
+    while process.poll() is None:
+        time.sleep(1)
+        seen = folder / "seen.jsonl"
+        last = json.loads(seen.read_text().splitlines()[-1]) if seen.exists() else {"done": 0}
+        calm = last["done"] and last["executors"] == 1
+        if calm and feed.sent[-1] - last["done"] < 8 * LOW_PER_S:
+            return
+    raise SystemExit("the job did not start")
+
+
 def read_run(name: str, folder: Path, feed: Feed) -> Run:
     seen = [json.loads(line) for line in (folder / "seen.jsonl").read_text().splitlines()]
     at_s = np.array([one["at_s"] for one in seen]) - feed.began_s
@@ -183,15 +197,17 @@ def read_run(name: str, folder: Path, feed: Feed) -> Run:
     counted = np.array([one["done"] for one in seen])
     lost = np.maximum.accumulate(counted) - counted
     done = counted + lost if not lost.any() else _rejoined(counted)
-    sent = np.interp(at_s, feed.at_s, feed.sent)
+    sent = np.interp(at_s, np.array(feed.at_s) - feed.began_s, feed.sent)
     journal = (folder / "journal.jsonl").read_text().splitlines()
     plans = [one["reason"] for one in map(json.loads, journal) if one["kind"] == "plan"]
     ids = np.sort(pq.read_table(folder / "out").column("id").to_numpy())
+    executors = np.array([one["executors"] for one in seen])
+    shown = at_s >= 0
     return Run(
         name,
-        at_s,
-        np.array([one["executors"] for one in seen]),
-        np.maximum(0, sent - done),
+        at_s[shown],
+        executors[shown],
+        np.maximum(0, sent - done)[shown],
         ids.size,
         bool(np.array_equal(ids, np.arange(feed.sent[-1]))),
         plans,
