@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.policies import Policy
+from penstock.policies.allocation import Albic, Allocator, LocalSearch
 from penstock.policies.grouping import Grouping
 from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import (
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Albic",
+    "Allocator",
     "Grouping",
     "LoadAware",
+    "LocalSearch",
     "PenstockError",
     "Policy",
     "Scaler",
