@@ -75,8 +75,7 @@ def uneven_cluster(workers: int, key_groups: int, varies: float, seed: int) -> C
 def _change(load: Float64, own: Int64, part: float, rng: np.random.Generator) -> None:
     """Change the load of a worker by a part of it: half of its key groups, drawn at random."""
     drawn = rng.permutation(own)[: max(1, own.size // 2)]
-    wanted = part * float(load[own].sum())
-    load[drawn] *= max(0.0, 1 + wanted / float(load[drawn].sum()))
+    load[drawn] *= 1 + part * float(load[own].sum() / load[drawn].sum())
 
 
 def fluctuated(cluster: Cluster, rng: np.random.Generator, most: float = 0.02) -> Cluster:

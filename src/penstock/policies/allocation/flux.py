@@ -8,21 +8,19 @@ from penstock.policies.allocation.draining import drain
 from penstock.policies.allocation.problem import Problem
 from penstock.policies.kernels import Int64
 
-_LESS = 1e-6
-
 
 class Flux(Allocator):
     r"""Pairs the most with the least loaded worker, the second with the second last, and so on.
 
     The first one of a pair gives its biggest suitable key group to the last one: the biggest one
-    that lowers the variance of loads, which one of load $l$ does if
+    that lowers the variance of loads and does not just exchange both, of a load
 
-    $$l < \frac{2 (u_i - u_j)}{1 / c_i + 1 / c_j}$$
+    $$l \le \frac{u_i - u_j}{1 / c_i + 1 / c_j}$$
 
     ($c$ is the capacity of a worker, $u$ its load by capacity). Then workers are sorted again,
     until nothing is suitable or the budget is spent. No key group moves twice. It sees one pair at
-    a time and never swaps, so it needs more migrations than necessary, and gets stuck at about
-    half the load of a key group.
+    a time and never swaps, so it needs more migrations than necessary, and gets stuck where
+    differences are smaller than key groups.
 
     Args:
         max_migrations: how many key groups a plan may move, >= 0; None for any number.
@@ -64,8 +62,7 @@ def _one_round(problem: Problem, where: Int64) -> bool:
         if deviations[giver] <= deviations[taker]:
             break
         ease = float((1 / problem.capacity[[giver, taker]]).sum())
-        # Just below: a key group of this load would only change places with its lack.
-        most = (2 - _LESS) * (deviations[giver] - deviations[taker]) / ease
+        most = (deviations[giver] - deviations[taker]) / ease
         unit = problem.largest(where, giver, taker, most)
         if unit is not None:
             where[unit] = taker
