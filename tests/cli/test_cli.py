@@ -165,7 +165,10 @@ def own(tmp_path):
         (["reproduce", "las-threshold", "--shedder", "x:Y"], "cannot import 'x'"),
         (["check", "own.py:Undecided"], "must implement `admit`"),
         (["check", "own.py:Demanding"], "give all parameters but target a default"),
-        (["check", "own.py:Nope"], "has no grouping or shedder or scaler 'Nope'; it has First"),
+        (
+            ["check", "own.py:Nope"],
+            "has no grouping or shedder or scaler or allocator 'Nope'; it has First",
+        ),
         (
             ["reproduce", "posg-instances", "--scaler", "own.py:Half"],
             "--scaler: posg-instances compares groupings; use --grouping, or another experiment",
@@ -268,7 +271,12 @@ def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
     (tmp_path / "nothing.py").write_text("")
     _, _, error = command("check", tmp_path / "nothing.py:Nope")
     named = {word.strip("().,\n") for word in error.split() if word.startswith("penstock.")}
-    assert named == {"penstock.Grouping", "penstock.Shedder", "penstock.Scaler"}
+    assert named == {
+        "penstock.Grouping",
+        "penstock.Shedder",
+        "penstock.Scaler",
+        "penstock.Allocator",
+    }
     assert all(hasattr(penstock, name.removeprefix("penstock.")) for name in named)
 
 

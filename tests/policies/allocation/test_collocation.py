@@ -223,7 +223,16 @@ def test_collocation_is_given_up_for_balance():
     assert plan.distance_after == 0
     plan = Albic(max_distance=1, max_part_load=250, step=250, score_factor=0.5).plan(cluster)
     assert plan.distance_after == 0
-    assert plan.reason.endswith("collocation given up for a load distance of 1 at most")
+    assert plan.reason.endswith("collocation given up for a load distance of at most 1 points")
+
+
+def test_a_key_group_that_cannot_be_balanced_does_not_stop_collocation():
+    traffic = one_to_one((1, 4), (2, 5))
+    cluster = two_operators(traffic, placement=(0, 1, 1, 0, 2, 3), capacity=[1, 1, 1, 1])
+    cluster = replace(cluster, load=[90, 10, 10, 0, 10, 10])
+    plan = Albic(4).plan(cluster)
+    assert plan.distance_after > 10
+    assert plan.collocation_after > plan.collocation_before
 
 
 def test_large_units_leave_removed_workers():

@@ -31,10 +31,11 @@ class Albic(Allocator):
        is too large for the budget or for `max_part_load` is cut by METIS where it hurts least.
     3. *Improve.* Pairs that are not together are brought together, those first that save most
        traffic for their price, up to half of the budget: to the worker of the one that belongs to
-       a unit, or to the less loaded one.
+       a unit, or to the less loaded one. Not if a worker would end up too far from the mean.
     4. *Solve.* What was brought together stays for this plan. The other units are balanced with the
-       rest of the budget (`LocalSearch`). If the load distance exceeds `max_distance`, it starts
-       again with parts smaller by `step`, and without any when these come to nothing.
+       rest of the budget (`LocalSearch`). If the load distance exceeds `max_distance`, and what
+       balancing alone reaches, it starts again with parts smaller by `step`, and without any when
+       these come to nothing.
 
     Without traffic it is the local search. Where everybody sends to everybody, no pair stands out,
     and it is the same.
@@ -65,11 +66,14 @@ class Albic(Allocator):
 
     Deviations:
         Several pairs a plan instead of one, which takes hundreds of plans (`as_published`), ordered
-        by what they save for their price. The local search instead of the exact program: it is as
-        good, and fast at any size. A pair is left as it is if bringing it together is not within
-        the budget, if both have been brought elsewhere in this plan, or if both are on workers that
-        are to be removed. A unit too large for what is left of the budget does not keep a worker
-        from being drained: its key groups leave one by one.
+        by what they save for their price. A pair whose move alone would exceed the limit on the
+        distance waits: with a few heavy key groups the paper's scheme gives up collocation for
+        good, as smaller units do not help. For the same reason the limit is what balancing alone
+        reaches, if that is above `max_distance`. The local search instead of the exact program: it
+        is as good, and fast at any size. A pair is left as it is if bringing it together is not
+        within the budget, if both have been brought elsewhere in this plan, or if both are on
+        workers that are to be removed. A unit too large for what is left of the budget does not
+        keep a worker from being drained: its key groups leave one by one.
     """
 
     name = "albic"
@@ -108,20 +112,23 @@ class Albic(Allocator):
         """Try with smaller and smaller units, and at last without any."""
         problem = self.problem(cluster)
         talking = _talking(cluster, self.score_factor)
-        load = self.max_part_load if len(talking) else 0.0
+        balanced = search(problem, self.goal, self.tolerated)
+        if not len(talking):
+            return balanced, ""
+        limit = max(self.max_distance, problem.distance(balanced)) + ROUNDING
+        load = self.max_part_load
         while load > 0:
-            placement = self._attempt(problem, talking, load)
-            if cluster.distance(placement) <= self.max_distance:
+            placement = self._attempt(problem, talking, load, limit)
+            if problem.distance(placement) <= limit:
                 return placement, ""
             load -= self.step
-        note = f"collocation given up for a load distance of {self.max_distance:g} at most"
-        return search(problem, self.goal, self.tolerated), note if len(talking) else ""
+        return balanced, f"collocation given up for a load distance of at most {limit:.3g} points"
 
-    def _attempt(self, problem: Problem, talking: Traffic, max_load: float) -> Int64:
-        """Maintain, improve and solve with units up to a load."""
+    def _attempt(self, problem: Problem, talking: Traffic, max_load: float, limit: float) -> Int64:
+        """Maintain, improve and solve with units up to a load, for a distance up to a limit."""
         units = self._units(problem, talking, max_load)
         together = Together(problem, units)
-        self._improve(together, talking)
+        self._improve(together, talking, limit)
         rest = replace(
             problem,
             home=together.where,
@@ -152,7 +159,7 @@ class Albic(Allocator):
             waiting += list(np.unique(units[own]))
         return units
 
-    def _improve(self, together: Together, talking: Traffic) -> None:
+    def _improve(self, together: Together, talking: Traffic, limit: float) -> None:
         """Bring pairs together, as many as the budget for it allows."""
         several = self.pairs is None
         apart = together.where[talking.source] != together.where[talking.target]
@@ -165,7 +172,7 @@ class Albic(Allocator):
             if several:
                 # Of those that save much for their price, the one that balances most.
                 worth = talking.volume / np.maximum(ways.price, ROUNDING)
-                chosen = _best(apart, worth, _NEARLY, ways.balance)
+                chosen = _best(apart & (ways.distance <= limit), worth, _NEARLY, ways.balance)
             else:
                 chosen = _best(apart, talking.volume, 1.0, ties)
             if chosen is None:

@@ -27,9 +27,9 @@ class Flux(Allocator):
         max_cost: what their migration costs may sum up to, >= 0; None for anything.
 
     Example:
-        >>> cluster = Cluster(load=[30, 30, 20], placement=[0, 0, 1], capacity=[1, 1])
+        >>> cluster = Cluster(load=[30, 20, 10], placement=[0, 0, 1], capacity=[1, 1])
         >>> Flux(max_migrations=1).plan(cluster).distance_after
-        10.0
+        0.0
 
     References:
         M. A. Shah et al., "Flux: An Adaptive Partitioning Operator for Continuous Query

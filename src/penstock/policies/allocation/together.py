@@ -17,12 +17,14 @@ class Ways:
         to: the worker on which both would be.
         price: what it would take from the budget.
         balance: what it would do for the balance: by how much squared deviations would fall.
+        distance: how far from the mean one of both workers would be, in points.
     """
 
     possible: Bool
     to: Int64
     price: Float64
     balance: Float64
+    distance: Float64
 
 
 class Together:
@@ -59,12 +61,14 @@ class Together:
         to, source = np.where(first, workers, workers[::-1])
         moving = np.where(first, units[1], units[0])
         load = np.bincount(self.unit, weights=problem.load)[moving]
-        ease = load * (1 / problem.capacity[source] + 1 / problem.capacity[to])
+        less, more = load / problem.capacity[source], load / problem.capacity[to]
+        left = np.where(problem.live[source], deviations[source] - less, 0.0)
         return Ways(
             possible=can_stay.any(axis=0) & (workers[0] != workers[1]),
             to=to,
             price=np.bincount(self.unit, weights=problem.price)[moving],
-            balance=load * (2 * (deviations[source] - deviations[to]) - ease),
+            balance=load * (2 * (deviations[source] - deviations[to]) - less - more),
+            distance=np.maximum(np.abs(left), np.abs(deviations[to] + more)),
         )
 
     def bring(self, one: int, other: int, to: int) -> bool:
