@@ -32,7 +32,7 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew
-	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
+	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
 	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -27,7 +27,8 @@ def run(name, extra=None, seed=0, xs=None):
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_experiment_has_its_claims_and_its_plot(name, small):
     experiment = BY_NAME[name]
-    samples = run(name)
+    # The claims on solvers are about this budget.
+    samples = run(name, xs=(20,) if name == "milp-solvers" else None)
     assert all(np.isfinite(s.value) for s in samples)
     keys = [(s.series, s.x, s.metric) for s in samples]
     assert len(set(keys)) == len(keys)

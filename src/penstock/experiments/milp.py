@@ -15,7 +15,6 @@ import numpy as np
 from penstock.experiments import milp_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
 from penstock.policies.allocation import Allocator, Cluster, Flux, LocalSearch
-from penstock.policies.allocation.highs import solve
 from penstock.sim.clusters import applied, even_cluster, uneven_cluster
 
 SIZES = {20: 400, 40: 800, 60: 1_200}
@@ -64,6 +63,9 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
 
 def solved(cluster: Cluster, budget: int) -> float:
     """Return the load distance that the solver reaches without the search."""
+    # Imported here: it takes a tenth of a second, and the command line lists experiments.
+    from penstock.policies.allocation.highs import solve  # noqa: PLC0415
+
     problem = LocalSearch(budget).problem(cluster)
     found, _ = solve(problem, problem.home, 0.0, 1_000_000, SOLVER_S)
     return problem.distance(found)

@@ -71,7 +71,7 @@ LABELS = {
     "mean_latency_s": "mean latency (s)",
     "instances_ratio": "instances, relative to the expert's",
     "distance": "load distance (points)",
-    "undrained": "key groups left to drain; overloaded workers",
+    "undrained": "key groups left to drain",
     "migrations": "key groups moved",
     "pause_s": "pauses of key groups (s)",
     "collocation": "collocation (% of traffic)",

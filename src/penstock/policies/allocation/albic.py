@@ -35,7 +35,8 @@ class Albic(Allocator):
     4. *Solve.* What was brought together stays for this plan. The other units are balanced with the
        rest of the budget (`LocalSearch`). If the load distance exceeds `max_distance`, and what
        balancing alone reaches, it starts again with parts smaller by `step`, and without any when
-       these come to nothing.
+       these come to nothing. While the distance is within the limit and nothing has to be drained,
+       no plan lowers the collocation, so plans for the same loads come to an end.
 
     Without traffic it is the local search. Where everybody sends to everybody, no pair stands out,
     and it is the same.
@@ -116,19 +117,30 @@ class Albic(Allocator):
         if not len(talking):
             return balanced, ""
         limit = max(self.max_distance, problem.distance(balanced)) + ROUNDING
+        urgent = problem.distance(problem.home) > limit or problem.undrained(problem.home).size > 0
+        now = _together(talking, problem.home)
         load = self.max_part_load
         while load > 0:
-            placement = self._attempt(problem, talking, load, limit)
-            if problem.distance(placement) <= limit:
-                return placement, ""
+            for improves in (True, False):
+                placement = self._attempt(problem, talking, load, limit if improves else None)
+                # Unless something has to be done, no plan undoes what others have reached.
+                gain = _together(talking, placement) - now
+                useful = urgent or gain > ROUNDING or (not improves and gain >= -ROUNDING)
+                if useful and problem.distance(placement) <= limit:
+                    return placement, ""
             load -= self.step
+        if not urgent:
+            return problem.home, "any move would cost collocation"
         return balanced, f"collocation given up for a load distance of at most {limit:.3g} points"
 
-    def _attempt(self, problem: Problem, talking: Traffic, max_load: float, limit: float) -> Int64:
-        """Maintain, improve and solve with units up to a load, for a distance up to a limit."""
+    def _attempt(
+        self, problem: Problem, talking: Traffic, max_load: float, limit: float | None
+    ) -> Int64:
+        """Maintain, improve (for a distance up to a limit) and solve, with units up to a load."""
         units = self._units(problem, talking, max_load)
         together = Together(problem, units)
-        self._improve(together, talking, limit)
+        if limit is not None:
+            self._improve(together, talking, limit)
         rest = replace(
             problem,
             home=together.where,
@@ -206,6 +218,12 @@ def _talking(cluster: Cluster, factor: float) -> Traffic:
     average = sent / np.maximum(downstream[which], 1)
     kept = (traffic.volume > factor * average[traffic.source]) & (traffic.source != traffic.target)
     return Traffic(traffic.source[kept], traffic.target[kept], traffic.volume[kept])
+
+
+def _together(talking: Traffic, where: Int64) -> float:
+    """Return the part of the traffic between such pairs that stays on its worker."""
+    near = where[talking.source] == where[talking.target]
+    return float(talking.volume[near].sum() / talking.volume.sum())
 
 
 def _within(talking: Traffic, own: Int64) -> Traffic:

@@ -64,7 +64,6 @@ def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
         vweights=_scaled(weight),
         eweights=_scaled(volume),
         tpwgts=(shares / shares.sum()).tolist(),
-        recursive=True,
         options=pymetis.Options(seed=seed, ufactor=10),
     )
     labels: Int64 = np.asarray(found.vertex_part, dtype=np.int64)
