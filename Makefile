@@ -25,13 +25,14 @@ check: $(READY)  ## Run the linters and the type checker
 
 bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by side
 	$(BIN)/python benchmarks/policies.py
+	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/gain.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew
-	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
+	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
 	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

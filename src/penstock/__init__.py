@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.policies import Policy
+from penstock.policies.allocation import Albic, Allocator, LocalSearch
 from penstock.policies.grouping import Grouping
 from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold
 from penstock.policies.shedding import (
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Albic",
+    "Allocator",
     "Fixed",
     "Grouping",
     "LoadAware",
+    "LocalSearch",
     "PenstockError",
     "Policy",
     "Preventive",

@@ -13,6 +13,7 @@ RANDOM = """
 import numpy as np
 from penstock import Grouping, Shedder
 from penstock.policies.scaling import Scaler
+from penstock.policies.allocation import Allocator, LocalSearch
 
 class First(Grouping):
     def route(self, keys, now_ms=None):
@@ -88,6 +89,18 @@ class Bare(Half):
         super().__init__()
 
 class preventive(Half):
+    pass
+
+class Draining(LocalSearch):
+    def __init__(self, max_migrations=None):
+        super().__init__(max_migrations, tolerated=float("inf"))
+
+class Spendthrift(Allocator):
+    def place(self, cluster):
+        live = np.flatnonzero(cluster.live)
+        return live[(cluster.placement + 1) % live.size], "everybody moves"
+
+class Homeless(Allocator):
     pass
 """
 
@@ -165,7 +178,10 @@ def own(tmp_path):
         (["reproduce", "las-threshold", "--shedder", "x:Y"], "cannot import 'x'"),
         (["check", "own.py:Undecided"], "must implement `admit`"),
         (["check", "own.py:Demanding"], "give all parameters but target a default"),
-        (["check", "own.py:Nope"], "has no grouping or shedder or scaler 'Nope'; it has First"),
+        (
+            ["check", "own.py:Nope"],
+            "has no grouping or shedder or scaler or allocator 'Nope'; it has First",
+        ),
         (
             ["reproduce", "posg-instances", "--scaler", "own.py:Half"],
             "--scaler: posg-instances compares groupings; use --grouping, or another experiment",
@@ -188,6 +204,12 @@ def own(tmp_path):
         (["reproduce", "autoscale-star", "--scaler", "own.py"], "must be module:Class"),
         (["reproduce", "autoscale-star", "--scaler", "own.py:Indecisive"], "implement `wanted`"),
         (["check", "own.py:Indecisive"], "must implement `wanted`"),
+        (["check", "own.py:Homeless"], "must implement `place`"),
+        (
+            ["reproduce", "milp-scale-in", "--scaler", "own.py:Half"],
+            "--scaler: milp-scale-in compares allocators; use --allocator, or another experiment",
+        ),
+        (["reproduce", "albic-sizes", "--allocator", "own.py:Half"], "has no allocator 'Half'"),
         (["check", "own.py:Asking"], "give all parameters but max_degree a default"),
     ],
 )
@@ -262,13 +284,29 @@ def test_check_of_a_scaler_that_needs_no_limit(own, command, monkeypatch):
     assert code == 0, out + error
 
 
+def test_check_of_a_good_and_a_bad_allocator(own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, _ = command("check", "own.py:Draining")
+    assert code == 0, out
+    assert "ok    removed" in out
+    code, out, _ = command("check", "own.py:Spendthrift")
+    assert code == 1
+    assert "fails budget" in out
+    assert "fails comes_to_rest" in out
+
+
 def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
     import penstock
 
     (tmp_path / "nothing.py").write_text("")
     _, _, error = command("check", tmp_path / "nothing.py:Nope")
     named = {word.strip("().,\n") for word in error.split() if word.startswith("penstock.")}
-    assert named == {"penstock.Grouping", "penstock.Shedder", "penstock.Scaler"}
+    assert named == {
+        "penstock.Grouping",
+        "penstock.Shedder",
+        "penstock.Scaler",
+        "penstock.Allocator",
+    }
     assert all(hasattr(penstock, name.removeprefix("penstock.")) for name in named)
 
 

@@ -50,6 +50,11 @@ PATH = click.Path(path_type=Path)
     multiple=True,
     help="A scaler of your own as another series of autoscale-*: module:Class or file.py:Class.",
 )
+@click.option(
+    "--allocator",
+    multiple=True,
+    help="An allocator of your own as another series of milp-* and albic-*: module:Class.",
+)
 def reproduce(
     name: str | None,
     list_: bool,
@@ -61,6 +66,7 @@ def reproduce(
     grouping: tuple[str, ...],
     shedder: tuple[str, ...],
     scaler: tuple[str, ...],
+    allocator: tuple[str, ...],
 ) -> None:
     """Run a figure of a paper and compare its claims with what we measure.
 
@@ -79,7 +85,7 @@ def reproduce(
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
         writable_folder("--json: its folder", json.parent)
-    own = {"grouping": grouping, "shedder": shedder, "scaler": scaler}
+    own = {"grouping": grouping, "shedder": shedder, "scaler": scaler, "allocator": allocator}
     extra = _own(experiment, own)
     checked_master(master or experiment.master)
     java_version()
@@ -96,7 +102,12 @@ def reproduce(
 
 
 # What a policy of the user's own is tried with before anything runs.
-_TRIALS: dict[str, object] = {"grouping": 5, "shedder": average("6.4 ms"), "scaler": 8}
+_TRIALS: dict[str, object] = {
+    "grouping": 5,
+    "shedder": average("6.4 ms"),
+    "scaler": 8,
+    "allocator": 10,
+}
 
 
 def _own(experiment: Experiment, specs: dict[str, tuple[str, ...]]) -> Extra:

@@ -1,17 +1,29 @@
 """The papers' tables and figures, one module a paper."""
 
+from penstock.experiments.albic import EXPERIMENTS as ALBIC
 from penstock.experiments.autoscale import EXPERIMENTS as AUTOSCALE
 from penstock.experiments.base import Experiment, Extra, Sample
 from penstock.experiments.cg import EXPERIMENTS as CG
 from penstock.experiments.cg_spark import EXPERIMENTS as CG_SPARK
 from penstock.experiments.las import EXPERIMENTS as LAS
 from penstock.experiments.las_spark import EXPERIMENTS as LAS_SPARK
+from penstock.experiments.milp import EXPERIMENTS as MILP
 from penstock.experiments.posg import EXPERIMENTS as POSG
 from penstock.experiments.posg_spark import EXPERIMENTS as POSG_SPARK
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (*POSG, *POSG_SPARK, *CG, *CG_SPARK, *LAS, *LAS_SPARK, *AUTOSCALE)
+    for experiment in (
+        *POSG,
+        *POSG_SPARK,
+        *CG,
+        *CG_SPARK,
+        *LAS,
+        *LAS_SPARK,
+        *AUTOSCALE,
+        *MILP,
+        *ALBIC,
+    )
 }
 
 __all__ = ["EXPERIMENTS", "Experiment", "Extra", "Sample"]

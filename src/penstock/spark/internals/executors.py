@@ -1,0 +1,62 @@
+"""Executors of an application."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.spark.internals.jvm import java
+
+_DRIVER = "driver"
+
+
+def can_scale(spark: SparkSession) -> bool:
+    """Whether executors can be added to and removed from the application."""
+    client = java(spark).java.lang.Class.forName("org.apache.spark.ExecutorAllocationClient")
+    return bool(client.isInstance(_scheduler(spark)))
+
+
+def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+    return spark.sparkContext._jsc.sc().schedulerBackend()
+
+
+def executors(spark: SparkSession) -> list[str]:
+    """Return the executors of the application, the oldest first; its driver if it is alone."""
+    if not can_scale(spark):
+        return [_DRIVER]
+    known = str(spark.sparkContext._jsc.sc().getExecutorIds().mkString(","))
+    return sorted(filter(None, known.split(",")), key=lambda one: (len(one), one))
+
+
+def slots_per_executor(spark: SparkSession) -> int:
+    """Return how many tasks an executor runs at a time."""
+    found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
+    # A driver that is not alone has no cores for tasks.
+    cores = [int(found.apply(i).totalCores()) for i in range(min(2, found.size()))]
+    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+    return max(1, max(cores, default=1) // cpus)
+
+
+def executor_memory_bytes(spark: SparkSession) -> float:
+    """Return the memory of an executor."""
+    return float(spark.sparkContext._jsc.sc().executorMemory()) * 2**20
+
+
+def request_executors(spark: SparkSession, total: int) -> bool:
+    """Ask the cluster for so many executors in total; whether it has taken the request."""
+    nothing = java(spark).scala.Predef.Map().empty()
+    return bool(spark.sparkContext._jsc.sc().requestTotalExecutors(total, 0, nothing))
+
+
+def remove_executors(spark: SparkSession, names: list[str], force: bool) -> list[str]:
+    """Remove executors, those at work only if forced to, and return which will go.
+
+    Where Spark can decommission, they go when they have handed on what they hold.
+    """
+    jvm, scheduler = java(spark), _scheduler(spark)
+    if spark.sparkContext.getConf().get("spark.decommission.enabled", "false") == "true":
+        nowhere = jvm.scala.Option.empty()
+        info = jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo("scaled in", nowhere)
+        return [one for one in names if scheduler.decommissionExecutor(one, info, False, False)]
+    wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(names).toSeq()
+    gone = str(scheduler.killExecutors(wanted, False, False, force).mkString(","))
+    return list(filter(None, gone.split(",")))

@@ -1,0 +1,27 @@
+"""Jobs, stages and tasks that have run."""
+
+from pyspark.sql import SparkSession
+
+from penstock.spark.internals.jvm import java
+
+
+def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
+    """Return the jobs of a query's run with a higher number."""
+    numbers = spark.sparkContext._jsc.sc().statusTracker().getJobIdsForGroup(run)
+    text = str(java(spark).java.util.Arrays.toString(numbers)).strip("[]")
+    return sorted(number for number in map(int, filter(None, text.split(", "))) if number > last)
+
+
+def stages_of(spark: SparkSession, job: int) -> list[int] | None:
+    """Return the stages of a job that has ended; None while it runs."""
+    found = spark.sparkContext._jsc.sc().statusStore().job(job)
+    if str(found.status().toString()) == "RUNNING":
+        return None
+    return [int(one) for one in filter(None, str(found.stageIds().mkString(",")).split(","))]
+
+
+def task_ms(spark: SparkSession, stage: int) -> float:
+    """Return how long the tasks of a stage have run, in total."""
+    return float(
+        spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).executorRunTime()
+    )

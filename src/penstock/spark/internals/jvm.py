@@ -1,0 +1,23 @@
+"""What all that speaks to the JVM needs."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def first_line(error: Exception) -> str:
+    """Return what py4j says without the JVM's stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:2]) if lines else type(error).__name__
+
+
+def java(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+    """Return the JVM of a session."""
+    return spark._jvm
+
+
+def private(owner: Any, name: str) -> Any:  # noqa: ANN401 - whatever py4j has
+    """Return the value of a private field."""
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(owner)

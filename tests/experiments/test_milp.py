@@ -1,0 +1,110 @@
+"""The experiments on load balancing: every number and every claim, with small parameters."""
+
+import numpy as np
+import pytest
+
+from penstock.experiments import EXPERIMENTS, milp
+from penstock.experiments.results import Claim, Table
+from penstock.policies.allocation import Allocator, LocalSearch
+from penstock.report import draw
+
+BY_NAME = {experiment.name: experiment for experiment in milp.EXPERIMENTS}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Fewer periods, and no time for the solver."""
+    monkeypatch.setattr(milp, "SOLVER_S", 0.05)
+    monkeypatch.setattr(milp, "PERIODS", 14)
+
+
+def run(name, extra=None, seed=0, xs=None):
+    """All samples of one stream."""
+    experiment = BY_NAME[name]
+    return [s for x in xs or experiment.xs for s in experiment.run(x, seed, extra or {})]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_experiment_has_its_claims_and_its_plot(name, small):
+    experiment = BY_NAME[name]
+    # The claims on solvers are about this budget.
+    samples = run(name, xs=(20,) if name == "milp-solvers" else None)
+    assert all(np.isfinite(s.value) for s in samples)
+    keys = [(s.series, s.x, s.metric) for s in samples]
+    assert len(set(keys)) == len(keys)
+    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
+    table = Table.of_samples(experiment.figure, samples)
+    claims = experiment.claims(table)
+    assert claims
+    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
+    assert len({claim.claim for claim in claims}) == len(claims)
+    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
+    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
+    assert image.startswith(b"\x89PNG")
+
+
+def test_names_are_unique_and_metrics_fit():
+    assert set(BY_NAME) <= set(EXPERIMENTS)
+    for experiment in milp.EXPERIMENTS:
+        assert experiment.main_metric in experiment.metrics
+        assert experiment.family is Allocator
+        assert not experiment.on_driver
+
+
+def test_series(small):
+    series = {s.series for s in run("milp-solvers", xs=(5,))}
+    assert series == {"flux", "local_search", "lower_bound", "highs"}
+    series = {s.series for s in run("milp-wikipedia")}
+    assert series == {"flux", "local_search", "local_search_of_10", "unrestricted"}
+
+
+def test_an_allocator_of_ones_own_is_a_series_more(small):
+    given = []
+
+    def mine(budget):
+        given.append(budget)
+        return LocalSearch(budget, goal=3)
+
+    for name in BY_NAME:
+        samples = run(name, {"mine": mine}, xs=BY_NAME[name].xs[:1])
+        assert any(s.series == "mine" for s in samples)
+    assert given == [5, 5, 5, 20, 20, 13]
+
+
+def test_the_same_seed_gives_the_same_numbers(small):
+    for name in ("milp-scale-in", "milp-wikipedia"):
+        assert run(name, seed=1) == run(name, seed=1)
+        assert run(name, seed=1) != run(name, seed=2)
+
+
+def test_overloaded_workers_are_full_and_others_leave():
+    cluster = milp.leaving(5, 0)
+    carried = cluster.deviations(cluster.placement)
+    carried[cluster.live] += cluster.mean
+    assert carried[55:] == pytest.approx(100)
+    assert carried[:55].max() < 55
+    assert cluster.removed.sum() == 10
+
+
+def test_loads_like_those_of_edits():
+    loads = np.stack(list(milp.edits(0)))
+    assert loads.shape == (milp.PERIODS, 300)
+    assert (loads >= 0).all()
+    places, articles = loads[:, :100], loads[:, 100:]
+    assert places.std(axis=1).mean() < 0.1 * articles.std(axis=1).mean()
+    assert loads.sum(axis=1).max() < 20 * 100
+
+
+# What we promise.
+
+
+def test_scale_in():
+    table = Table.of_samples("", run("milp-scale-in"))
+    assert all(claim.holds for claim in BY_NAME["milp-scale-in"].claims(table))
+
+
+def test_wikipedia():
+    table = Table.of_samples("", run("milp-wikipedia"))
+    found = {claim.claim: claim.holds for claim in BY_NAME["milp-wikipedia"].claims(table)}
+    assert found["load distance below 1 point, mean over periods"]
+    assert found["never more than 13 migrations"]
