@@ -19,6 +19,7 @@ from penstock.policies.shedding import (
 if TYPE_CHECKING:
     from penstock.spark.aggregate import aggregate
     from penstock.spark.attach import attach, detach
+    from penstock.spark.attachment import placed
     from penstock.spark.balance import balance
     from penstock.spark.replay import replay
     from penstock.spark.shed import shed
@@ -47,6 +48,7 @@ __all__ = [
     "balance",
     "detach",
     "each_record",
+    "placed",
     "replay",
     "shed",
     "sliding_average",
@@ -55,7 +57,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     """Import what needs Spark when it is asked for: policies and simulator do without."""
-    if name in ("aggregate", "attach", "balance", "detach", "replay", "shed"):
+    if name in ("aggregate", "attach", "balance", "detach", "placed", "replay", "shed"):
         from penstock import spark  # noqa: PLC0415
 
         return getattr(spark, name)

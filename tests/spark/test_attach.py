@@ -10,7 +10,7 @@ from flows import NUMBERED, WAIT_S, bag, drop, numbered, some_files, source, sun
 import penstock
 from penstock.errors import PenstockError
 from penstock.spark import internals
-from penstock.spark.attach import Attachment
+from penstock.spark.attachment import Attachment
 from penstock.spark.sensors import QuerySensor, offsets_behind
 
 pytestmark = pytest.mark.spark
@@ -182,7 +182,7 @@ def test_a_loop_that_fails_harms_nobody(begin, spark, tmp_path, files, caplog):
     assert stats.failure == "ZeroDivisionError: this scaler is broken"
     told = [one.message for one in caplog.records if "this scaler is broken" in one.message]
     assert told == [
-        "unharmed: the scaling loop has failed, executors stay as they are "
+        "unharmed: the loop has failed, executors and key groups stay as they are "
         "(ZeroDivisionError: this scaler is broken)"
     ]
     attached.detach()

@@ -7,7 +7,8 @@ from penstock.spark.environment import refuse_old_spark
 refuse_old_spark(_spark_version)
 
 from penstock.spark.aggregate import Aggregation, aggregate  # noqa: E402 - fails on an old Spark
-from penstock.spark.attach import Attachment, ScaleStats, attach, detach  # noqa: E402
+from penstock.spark.attach import attach, detach  # noqa: E402
+from penstock.spark.attachment import Attachment, AttachStats, placed  # noqa: E402
 from penstock.spark.balance import Operator, balance  # noqa: E402 - fails on an old Spark
 from penstock.spark.replay import replay  # noqa: E402
 from penstock.spark.session import session  # noqa: E402
@@ -15,14 +16,15 @@ from penstock.spark.shed import Gatekeeper, shed  # noqa: E402
 
 __all__ = [
     "Aggregation",
+    "AttachStats",
     "Attachment",
     "Gatekeeper",
     "Operator",
-    "ScaleStats",
     "aggregate",
     "attach",
     "balance",
     "detach",
+    "placed",
     "replay",
     "session",
     "shed",

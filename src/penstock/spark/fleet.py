@@ -46,17 +46,22 @@ class Fleet:
         self._since_s = time.monotonic()
         return internals.request_executors(self._spark, total)
 
-    def approach(self) -> None:
-        """Remove what is too much, if it can go now."""
-        if self._aim is None:
-            return
-        there = self.executors()
-        surplus = there[self._aim :][::-1]
-        if not surplus:
+    def surplus(self) -> list[str]:
+        """Return those that are too many: they came last."""
+        return [] if self._aim is None else self.executors()[self._aim :]
+
+    def approach(self, holders: frozenset[str] = frozenset()) -> None:
+        """Remove what is too much, if it can go now.
+
+        Args:
+            holders: who must not go yet.
+        """
+        going = [one for one in self.surplus()[::-1] if one not in holders]
+        if not going:
             self._since_s = time.monotonic()
             return
         force = time.monotonic() - self._since_s > self._patience_s
-        self._leaving |= set(internals.remove_executors(self._spark, surplus, force))
+        self._leaving |= set(internals.remove_executors(self._spark, going, force))
 
     @property
     def missing(self) -> int:

@@ -8,10 +8,7 @@ from penstock.spark.internals.executors import (
     request_executors,
     slots_per_executor,
 )
-from penstock.spark.internals.files import (
-    read_file,
-    write_file,
-)
+from penstock.spark.internals.files import folder_bytes, read_file, write_file
 from penstock.spark.internals.frames import (
     arrow_of_rows,
     arrow_schema,
@@ -24,6 +21,8 @@ from penstock.spark.internals.frames import (
     supported_session,
 )
 from penstock.spark.internals.jobs import (
+    JobDone,
+    batch_of_job,
     jobs_after,
     stages_of,
     task_ms,
@@ -39,18 +38,33 @@ from penstock.spark.internals.queries import (
     unfinished_batch,
     unread_files,
 )
+from penstock.spark.internals.state import (
+    StateOperator,
+    executor_hosts,
+    hint_location,
+    shuffle_read_bytes,
+    shuffled_bytes,
+    state_operators,
+    tasks_of,
+)
 
 __all__ = [
+    "JobDone",
+    "StateOperator",
     "arrow_of_rows",
     "arrow_schema",
     "as_event_time",
     "batch_of",
+    "batch_of_job",
     "can_scale",
     "checkpoint_of",
     "driver_addresses",
+    "executor_hosts",
     "executor_memory_bytes",
     "executors",
     "first_line",
+    "folder_bytes",
+    "hint_location",
     "is_event_time",
     "jobs_after",
     "last_batch",
@@ -60,10 +74,14 @@ __all__ = [
     "remove_executors",
     "request_executors",
     "rows_of_arrow",
+    "shuffle_read_bytes",
+    "shuffled_bytes",
     "slots_per_executor",
     "stages_of",
+    "state_operators",
     "supported_session",
     "task_ms",
+    "tasks_of",
     "trigger_interval_ms",
     "unfinished_batch",
     "unread_files",

@@ -42,3 +42,9 @@ def write_file(spark: SparkSession, path: str, data: bytes) -> None:
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
     context = hadoop.FileContext.getFileContext(files.getUri(), files.getConf())
     context.rename(temporary, place, overwrite)
+
+
+def folder_bytes(spark: SparkSession, path: str) -> float:
+    """Return how much is in a folder; 0 if it is not there."""
+    files, place = file_system(spark, path)
+    return float(files.getContentSummary(place).getLength()) if files.exists(place) else 0.0

@@ -1,5 +1,7 @@
 """Jobs, stages and tasks that have run."""
 
+from dataclasses import dataclass
+
 from pyspark.sql import SparkSession
 
 from penstock.spark.internals.jvm import java
@@ -25,3 +27,32 @@ def task_ms(spark: SparkSession, stage: int) -> float:
     return float(
         spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).executorRunTime()
     )
+
+
+@dataclass(frozen=True)
+class JobDone:
+    """A job that has ended.
+
+    Attributes:
+        stages: that belong to it.
+        succeeded: whether all went well.
+        began_ms: when it was submitted, in milliseconds since 1970.
+        taken_ms: how long it took.
+    """
+
+    stages: tuple[int, ...]
+    succeeded: bool
+    began_ms: float
+    taken_ms: float
+
+
+def batch_of_job(spark: SparkSession, job: int) -> JobDone | None:
+    """Return what a job has done; None while it runs."""
+    found = spark.sparkContext._jsc.sc().statusStore().job(job)
+    ended = found.completionTime()
+    if str(found.status().toString()) == "RUNNING" or not ended.isDefined():
+        return None
+    stages = tuple(int(one) for one in str(found.stageIds().mkString(",")).split(",") if one)
+    began_ms = float(found.submissionTime().get().getTime())
+    taken_ms = float(ended.get().getTime()) - began_ms
+    return JobDone(stages, str(found.status().toString()) == "SUCCEEDED", began_ms, taken_ms)

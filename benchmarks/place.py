@@ -1,0 +1,183 @@
+"""Does a stateful query get faster if its state moves to where there is room?
+
+A query with 40 key groups of uneven cost (latency-bound: they sleep) begins unevenly on the four
+executors of a local cluster: left alone, it stays so. Then the same query with `penstock.attach`.
+Every record must be counted exactly once.
+
+    python benchmarks/place.py
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from rich.console import Console
+from rich.table import Table
+
+import penstock
+from penstock.spark import internals, session
+from penstock.spark.attachment import Attachment
+
+EXECUTORS = 4
+GROUPS = 40
+KEYS = 400
+# Work of a batch in seconds, over all executors.
+WORK_S = 6.0
+BATCHES = 40
+LAST = 10
+
+
+def costs_s() -> np.ndarray:
+    """What the key groups take in a batch: as uneven as Zipf's law with exponent 0.8."""
+    weights = 1 / np.arange(1, GROUPS + 1) ** 0.8
+    return WORK_S * weights / weights.sum()
+
+
+def count(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """Count records by key, and take as long as the key's group costs."""
+    rows = pd.concat(batches)
+    total = (state.get[0] if state.exists else 0) + len(rows)
+    state.update((total,))
+    time.sleep(float(rows["cost_s"].sum()))
+    yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+
+@dataclass
+class Sink:
+    """Keeps what batches return, and how long they take; the first one begins unevenly."""
+
+    uneven: bool = True
+    seen: list[tuple[int, int]] = field(default_factory=list)
+    taken_s: list[float] = field(default_factory=list)
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        spark = batch.sparkSession
+        if number <= 1:
+            begin_unevenly(spark)
+        start = time.monotonic()
+        self.seen += [(row.key, row.total) for row in batch.collect()]
+        self.taken_s.append(time.monotonic() - start)
+
+
+def begin_unevenly(spark: SparkSession) -> None:
+    """Half of the key groups on the first executor, the others in turn."""
+    (query,) = spark.streams.active
+    hosts = internals.executor_hosts(spark)
+    names = sorted(hosts)
+    for operator in internals.state_operators(spark, str(query.id)) or []:
+        for partition in range(operator.partitions):
+            name = names[0] if partition % 2 else names[partition // 2 % len(names)]
+            where = operator, partition, name, hosts[name][0]
+            internals.hint_location(spark, str(query.runId), *where)
+
+
+def feed(spark: SparkSession, folder: Path) -> None:
+    """One file a batch: every key once."""
+    keys = spark.range(KEYS).select("id", sf.expr(f"pmod(hash(id), {GROUPS})").alias("part"))
+    rows = keys.toPandas()
+    per_group = rows.groupby("part")["id"].transform("size")
+    cost = costs_s()[rows["part"]] / per_group
+    table = pa.table({"key": rows["id"].to_numpy(), "cost_s": cost.to_numpy()})
+    folder.mkdir()
+    for number in range(BATCHES):
+        pq.write_table(table, folder / f"{number:04}.parquet")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was seen of a run."""
+
+    name: str
+    taken_s: list[float]
+    exact: bool
+    distances: list[float]
+    moved: int
+    busiest: float
+
+    @property
+    def last_s(self) -> float:
+        return float(np.mean(self.taken_s[-LAST:]))
+
+
+def run(spark: SparkSession, name: str, allocator: penstock.Allocator | None) -> Trial:
+    sink = Sink()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        feed(spark, folder / "in")
+        records = spark.readStream.schema("key long, cost_s double")
+        records = records.option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+        counted = records.groupBy("key").applyInPandasWithState(
+            count, "key long, total long", "total long", "update", "NoTimeout"
+        )
+        query = (
+            counted.writeStream.outputMode("update")
+            .foreachBatch(penstock.placed(sink))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+        attached: Attachment | None = None
+        if allocator is not None:
+            attached = penstock.attach(query, allocate=allocator, period="10 s")
+        query.processAllAvailable()
+        entries = attached.journal.entries() if attached else []
+        moved = attached.stats().moved if attached else 0
+        busiest = _busiest(spark, str(query.runId))
+        query.stop()
+    expected = sorted((key, total) for key in range(KEYS) for total in range(1, BATCHES + 1))
+    distances = [one["distance"] for one in entries if one["kind"] == "plan" and one.get("moves")]
+    return Trial(name, sink.taken_s, sorted(sink.seen) == expected, distances, moved, busiest)
+
+
+def _busiest(spark: SparkSession, run_id: str) -> float:
+    """Return the busiest executor over the mean one, in the last batches."""
+    busy: dict[str, float] = {}
+    for job in internals.jobs_after(spark, run_id, -1)[-LAST:]:
+        done = internals.batch_of_job(spark, job)
+        if done is not None:
+            for task in internals.tasks_of(spark, max(done.stages)):
+                ms = float(task["taskMetrics"]["executorRunTime"])
+                busy[task["executorId"]] = busy.get(task["executorId"], 0.0) + ms
+    return max(busy.values()) / (sum(busy.values()) / EXECUTORS) if busy else float("nan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("penstock-out/place.json"))
+    args = parser.parse_args()
+    spark = session(
+        f"local-cluster[{EXECUTORS},1,1024]",
+        "penstock-place",
+        spark__executor__memory="512m",
+        spark__sql__shuffle__partitions=str(GROUPS),
+        spark__locality__wait="10s",
+    )
+    ways = {"left alone": None, "attach": penstock.Albic(max_migrations=10)}
+    trials = [run(spark, name, allocator) for name, allocator in ways.items()]
+    console = Console()
+    table = Table(title=f"{GROUPS} key groups, {EXECUTORS} executors (latency-bound)")
+    for column in ("run", f"last {LAST} batches, s", "busiest / mean", "exactly once", "moved"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for one in trials:
+        row = f"{one.last_s:.2f}", f"{one.busiest:.2f}", str(one.exact), str(one.moved)
+        table.add_row(one.name, *row)
+    console.print(table)
+    ratio = trials[0].last_s / trials[1].last_s
+    console.print(f"batches {ratio:.2f} times as fast (goal 1.4); plans: {trials[1].distances}")
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    report = {"ratio": ratio, "trials": [vars(one) for one in trials]}
+    args.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

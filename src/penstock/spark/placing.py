@@ -1,0 +1,197 @@
+"""Where the key groups of a query live: read from its tasks, changed by hints, confirmed."""
+
+import logging
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control import Journal
+from penstock.control.adaptation import Adaptation, PlacementPlan
+from penstock.control.keygroups import KeyGroup, KeyGroups, Ran
+from penstock.policies.allocation import Allocator
+from penstock.spark import internals
+from penstock.spark.internals import StateOperator
+
+log = logging.getLogger("penstock")
+
+# Batches in which a move must be confirmed.
+_BATCHES = 6
+
+
+@dataclass
+class Pending:
+    """A move that has not been confirmed.
+
+    Attributes:
+        executor: where the key group should go.
+        batches: how many have ended since it was planned.
+    """
+
+    executor: str
+    batches: int = 0
+
+
+@dataclass
+class Placing:
+    """Plans where the key groups of one query live, and brings them there.
+
+    A key group is a partition of a stateful operator. Its load is the run time of its task, so a
+    stage must belong to one stateful operator, which follow one another in the query. A move
+    is a hint to Spark: the partition then runs there, and loads its state from the checkpoint.
+    Hints from outside of a batch race with its tasks: they are given again until a task has run
+    where it should. Those of `hint` in a `foreachBatch` hold at once.
+    """
+
+    spark: SparkSession
+    query: StreamingQuery
+    allocator: Allocator
+    journal: Journal
+    name: str
+    dry_run: bool
+    groups: KeyGroups = field(default_factory=KeyGroups)
+    plan: PlacementPlan | None = None
+    moved: int = 0
+    failed: int = 0
+
+    def __post_init__(self) -> None:
+        self._loop = Adaptation(self.name, self.allocator, self.groups, self.journal, self.dry_run)
+        self._operators: list[StateOperator] | None = None
+        self._pending: dict[KeyGroup, Pending] = {}
+        self._hosts: dict[str, tuple[str, int]] = {}
+        self._last_job = max(internals.jobs_after(self.spark, self._run, -1), default=-1)
+        self._began_ms = 0.0
+        self._stages: dict[int, int] = {}
+
+    @property
+    def _run(self) -> str:
+        return str(self.query.runId)
+
+    @property
+    def stateless(self) -> bool:
+        """Whether the query has been seen to have no state."""
+        return self._operators == []
+
+    def look(self) -> None:
+        """Read the tasks of batches that have ended, and give hints that are not confirmed yet."""
+        if self._operators is None:
+            self._operators = internals.state_operators(self.spark, str(self.query.id))
+            if self.stateless:
+                reason = "the query has no stateful operator: there is nothing to place"
+                log.warning("%s: %s", self.name, reason)
+                self.journal.write("warning", query=self.name, reason=reason)
+        if not self._operators:
+            return
+        for job in internals.jobs_after(self.spark, self._run, self._last_job):
+            batch = internals.batch_of_job(self.spark, job)
+            if batch is None:
+                break  # it still runs
+            self._last_job = job
+            self._add(batch)
+        self.hint()
+
+    def _add(self, batch: internals.JobDone) -> None:
+        """Take the tasks of a job, if it has executed all stateful operators."""
+        operators = self._operators or []
+        stages = sorted(batch.stages, reverse=True)
+        if not batch.succeeded or len(stages) <= max(one.depth for one in operators):
+            return
+        ran = []
+        for operator in operators:
+            stage = stages[operator.depth]
+            tasks = internals.tasks_of(self.spark, stage)
+            if len(tasks) != operator.partitions:
+                return  # not the stage it is taken for, or it was run again in part
+            self._stages[operator.number] = stage
+            ran += [_ran(operator, one) for one in tasks]
+        interval_ms = batch.began_ms - self._began_ms if self._began_ms else batch.taken_ms
+        self._began_ms = batch.began_ms
+        self.groups.add(ran, max(interval_ms, 1.0))
+        self._confirm()
+
+    def _confirm(self) -> None:
+        """Look whether key groups have run where they should."""
+        for group, pending in list(self._pending.items()):
+            pending.batches += 1
+            if self.groups.where.get(group) == pending.executor:
+                del self._pending[group]
+                self.moved += 1
+            elif pending.batches >= _BATCHES:
+                del self._pending[group]
+                self.failed += 1
+                reason = f"key group {group} has not come to executor {pending.executor}"
+                self.journal.write("warning", query=self.name, reason=reason)
+
+    def decide(self, marked: frozenset[str]) -> None:
+        """Plan, and begin to move."""
+        if not self._operators:
+            return
+        self._hosts = internals.executor_hosts(self.spark)
+        slots = {one: cores for one, (_, cores) in self._hosts.items()}
+        if self._pending:
+            return  # first things first
+        self.plan = self._loop.plan(slots, marked, self._traffic(), self._costs())
+        if not self.dry_run:
+            self._pending = {group: Pending(target) for group, target in self.plan.moves.items()}
+            self.hint()
+
+    def hint(self) -> None:
+        """Tell Spark where key groups should run; those whose executor has gone stay."""
+        operators = {one.number: one for one in self._operators or []}
+        for group, pending in list(self._pending.items()):
+            number, partition = group
+            host = self._hosts.get(pending.executor)
+            if host is None:
+                del self._pending[group]
+                continue
+            where = operators[number], partition, pending.executor, host[0]
+            internals.hint_location(self.spark, self._run, *where)
+
+    def holders(self) -> frozenset[str]:
+        """Return the executors on which key groups live, or will."""
+        coming = (one.executor for one in self._pending.values())
+        return frozenset([*self.groups.where.values(), *coming])
+
+    def _costs(self) -> dict[KeyGroup, float] | None:
+        """Return the bytes of key groups' state, if the allocator has a budget for that."""
+        if self.allocator.max_cost is None:
+            return None
+        return {
+            (operator.number, partition): internals.folder_bytes(
+                self.spark, f"{operator.root}/{operator.number}/{partition}"
+            )
+            for operator in self._operators or []
+            for partition in range(operator.partitions)
+        }
+
+    def _traffic(self) -> dict[tuple[KeyGroup, KeyGroup], float]:
+        """Return what key groups of an operator send to those of the next."""
+        found = {}
+        by_depth = {one.depth: one for one in self._operators or []}
+        for depth, sender in by_depth.items():
+            receiver = by_depth.get(depth - 1)
+            if receiver is None or receiver.number not in self._stages:
+                continue
+            sizes = internals.shuffled_bytes(
+                self.spark,
+                sender.partitions,
+                receiver.partitions,
+                internals.shuffle_read_bytes(self.spark, self._stages[receiver.number]),
+            )
+            for i, row in enumerate(sizes):
+                for j, volume in enumerate(row):
+                    if volume:
+                        found[(sender.number, i), (receiver.number, j)] = volume
+        return found
+
+
+def _ran(operator: StateOperator, told: dict[str, object]) -> Ran:
+    metrics = told["taskMetrics"]
+    if not isinstance(metrics, dict):
+        raise TypeError(f"a task must have metrics; got {metrics!r}")
+    return Ran(
+        (operator.number, int(str(told["partitionId"]))),
+        str(told["executorId"]),
+        float(metrics["executorRunTime"]),
+        float(metrics["shuffleReadMetrics"]["recordsRead"]),
+    )
