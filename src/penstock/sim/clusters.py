@@ -56,6 +56,8 @@ def even_cluster(
 def uneven_cluster(workers: int, key_groups: int, varies: float, seed: int) -> Cluster:
     """Return a cluster in which a fifth of the workers has changed: half up, half down.
 
+    Half of a changed worker's key groups change. The paper says "a randomly selected set".
+
     Args:
         workers: of capacity 1, >= 1.
         key_groups: in all, a multiple of workers.

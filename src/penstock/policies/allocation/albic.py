@@ -67,14 +67,14 @@ class Albic(Allocator):
 
     Deviations:
         Several pairs a plan instead of one, which takes hundreds of plans (`as_published`), ordered
-        by what they save for their price. A pair whose move alone would exceed the limit on the
-        distance waits: with a few heavy key groups the paper's scheme gives up collocation for
-        good, as smaller units do not help. For the same reason the limit is what balancing alone
-        reaches, if that is above `max_distance`. The local search instead of the exact program: it
-        is as good, and fast at any size. A pair is left as it is if bringing it together is not
-        within the budget, if both have been brought elsewhere in this plan, or if both are on
-        workers that are to be removed. A unit too large for what is left of the budget does not
-        keep a worker from being drained: its key groups leave one by one.
+        by what they save for their price; a pair whose move alone would exceed the limit on the
+        distance waits, or a few heavy key groups would make every plan exceed it. The limit is what
+        balancing alone reaches, if that is above `max_distance`, and no plan lowers the collocation
+        without need. The local search instead of the exact program: it is fast at any size. A pair
+        is left as it is if bringing it together is not within the budget, if both have been brought
+        elsewhere in this plan, or if both are on workers that are to be removed. A unit too large
+        for what is left of the budget does not keep a worker from being drained: its key groups
+        leave one by one.
     """
 
     name = "albic"
@@ -104,7 +104,7 @@ class Albic(Allocator):
 
     @classmethod
     def as_published(cls, **params: Any) -> "Albic":  # noqa: ANN401
-        """Return the paper's scheme: one pair a plan, the one that sends most."""
+        """Return the paper's choice: one pair a plan, the one that sends most; the rest is ours."""
         if "pairs" in params:
             raise PenstockError(f"pairs must be left out: as published it is 1; got {params}")
         return cls(pairs=1, **params)

@@ -36,8 +36,10 @@ class Flux(Allocator):
         Systems", ICDE 2003, as described in ALBIC (Madsen et al., 2017), section 2.2.
 
     Deviations:
-        It knows nothing of workers that are to be removed: these are drained with what is left of
-        the budget. Unequal capacities, other resources and migration costs are respected.
+        The paper does not say more of "suitable" than that the variance falls; any key group that
+        lowers it would be another reading (`docs/albic.md`). Flux knows nothing of workers that are
+        to be removed: these are drained with what is left of the budget. Unequal capacities, other
+        resources and migration costs are respected.
     """
 
     name = "flux"
