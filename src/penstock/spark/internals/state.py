@@ -21,6 +21,7 @@ _JOIN_STORES = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
+_DRIVER = "driver"
 _EXCHANGE = "ShuffleExchangeExec"
 # How many of the newest shuffles are looked at, and how Spark packs their sizes.
 _SHUFFLES = 12
@@ -90,13 +91,14 @@ def hint_location(
 
 
 def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
-    """Return host and cores of the executors that are alive."""
-    told = _json(spark, _store(spark).executorList(True))
-    return {
+    """Return host and cores of the executors that are alive; of a driver that is alone."""
+    found = {
         str(one["id"]): (str(one["hostPort"]).rsplit(":", 1)[0], int(one["totalCores"]))
-        for one in told
-        if one["id"] != "driver"
+        for one in _json(spark, _store(spark).executorList(True))
     }
+    if len(found) > 1:
+        found.pop(_DRIVER, None)
+    return found
 
 
 def tasks_of(spark: SparkSession, stage: int, most: int = 100_000) -> list[dict[str, Any]]:

@@ -1,0 +1,100 @@
+"""A stateful query on a local cluster whose key groups all move to one executor, which then dies.
+
+Arguments: the folder to work in, and whether its sink is `placed` or left as it is.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import penstock
+from penstock.spark import session
+
+place, in_batch = Path(sys.argv[1]), sys.argv[2] == "placed"
+WAIT_S = 100
+PARTITIONS = 6
+
+
+class Gather(penstock.Allocator):
+    """Brings all key groups to the first worker."""
+
+    def place(self, cluster):
+        return np.zeros(cluster.key_groups, dtype=np.int64), "all to the first one"
+
+
+def until(condition):
+    end = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end, (attached.stats(), where())
+        time.sleep(0.1)
+
+
+def feed():
+    """One more batch: every entity once."""
+    rows = [{"entity": f"e{n}", "n": len(files)} for n in range(30)]
+    files.append(place / "in" / f"{len(files):06}.json")
+    hidden = files[-1].with_name(f".{files[-1].name}")
+    hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hidden.rename(files[-1])
+    query.processAllAvailable()
+
+
+def sink(batch, number):
+    for row in batch.collect():
+        totals.setdefault(row["entity"], []).append(row["count"])
+
+
+def where():
+    return dict(attached._placing.groups.where)
+
+
+def together():
+    feed()
+    return len(where()) == PARTITIONS and len(set(where().values())) == 1
+
+
+files, totals = [], {}
+(place / "in").mkdir()
+spark = session(
+    "local-cluster[3,1,1024]",
+    "penstock-test-place",
+    spark__executor__memory="512m",
+    spark__sql__shuffle__partitions=str(PARTITIONS),
+    spark__locality__wait="10s",
+)
+query = (
+    spark.readStream.schema("entity string, n int")
+    .option("maxFilesPerTrigger", 1)
+    .json(str(place / "in"))
+    .groupBy("entity")
+    .count()
+    .writeStream.outputMode("update")
+    .foreachBatch(penstock.placed(sink) if in_batch else sink)
+    .option("checkpointLocation", str(place / "checkpoint"))
+    # Between batches there is time for hints.
+    .trigger(processingTime="300 milliseconds")
+    .start()
+)
+attached = penstock.attach(
+    query, allocate=Gather(max_migrations=PARTITIONS), period="1 s", journal=place / "journal"
+)
+until(together)
+gathered = where()
+found = {"gathered": len(set(gathered.values())), "moved": attached.stats().moved}
+if in_batch:
+    # The executor that has everything dies: Spark brings the state back elsewhere.
+    (there,) = set(gathered.values())
+    spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
+    until(lambda: feed() or there not in where().values())
+    found["escaped"] = True
+for _ in range(3):
+    feed()
+found["failures"] = attached.stats().failures
+penstock.detach(query)
+query.stop()
+spark.stop()
+found |= {"batches": len(files), "totals": totals}
+(place / "stats.json").write_text(json.dumps(found))

@@ -1,0 +1,92 @@
+"""Key groups move on a real cluster: every record counts exactly once."""
+
+import json
+
+import pytest
+from flows import drop, some_files, source
+from jobs_of import finished
+
+import penstock
+from penstock.errors import PenstockError
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("sink", ["placed", "plain"])
+def test_key_groups_go_where_the_allocator_says(tmp_path, sink):
+    finished("place", tmp_path, sink, wait_s=400)
+    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert stats["gathered"] == 1
+    assert stats["moved"] >= 1
+    assert stats["failures"] == 0
+    assert stats.get("escaped", False) == (sink == "placed")
+    # Every batch has every entity once.
+    exact = list(range(1, stats["batches"] + 1))
+    assert stats["totals"] == {f"e{n}": exact for n in range(30)}
+    entries = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    plans = [entry for entry in entries if entry["kind"] == "plan" and entry["moves"]]
+    assert plans
+    assert all("migrations of at most 6; all to the first one" in one["reason"] for one in plans)
+
+
+def started(frame, tmp_path, name, mode="update"):
+    return (
+        frame.writeStream.format("memory")
+        .outputMode(mode)
+        .queryName(name)
+        .option("checkpointLocation", str(tmp_path / name))
+        .start()
+    )
+
+
+def test_a_query_without_state_is_refused(spark, tmp_path):
+    drop(tmp_path / "in", *some_files(1))
+    query = started(source(spark, tmp_path / "in"), tmp_path, "stateless", "append")
+    try:
+        query.processAllAvailable()
+        with pytest.raises(PenstockError, match=r"stateless has no stateful operator.*scale= alone"):
+            penstock.attach(query, allocate=penstock.Albic(max_migrations=5), dry_run=True)
+    finally:
+        query.stop()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "give a scaler as scale=, an allocator as allocate=, or both; got none"),
+        ({"allocate": "albic"}, r"allocate must be an allocator, as penstock.Albic\(.*'albic'"),
+        ({"allocate": penstock.Albic}, r"allocate must be an allocator, as penstock.Albic\("),
+        ({"allocate": penstock.Preventive()}, r"allocate must be an allocator"),
+        ({"scale": penstock.Albic()}, r"scale must be a scaler"),
+    ],
+)
+def test_mistakes_about_allocators_are_told(spark, tmp_path, given, message):
+    drop(tmp_path / "in", *some_files(1))
+    counted = source(spark, tmp_path / "in").groupBy("entity").count()
+    query = started(counted, tmp_path, "mistakes")
+    try:
+        with pytest.raises(PenstockError, match=message):
+            penstock.attach(query, **given)
+        assert query.isActive
+    finally:
+        query.stop()
+
+
+def test_a_dry_run_watches_key_groups_of_a_local_query(spark, tmp_path):
+    drop(tmp_path / "in", *some_files(3))
+    counted = source(spark, tmp_path / "in").groupBy("entity").count()
+    query = started(counted, tmp_path, "watched_state")
+    try:
+        attached = penstock.attach(
+            query, allocate=penstock.Albic(max_migrations=5), dry_run=True, period="300 ms"
+        )
+        number = 3
+        while attached.stats().reason == "nothing is planned yet":
+            drop(tmp_path / "in", *some_files(1, start=number), start=number)
+            number += 1
+            query.processAllAvailable()
+        stats = attached.stats()
+        assert (stats.moved, stats.failures) == (0, 0)
+        attached.detach()
+    finally:
+        query.stop()
