@@ -32,12 +32,12 @@ from rich.table import Table
 import penstock
 from penstock.control import Elasticity, Limits, Running, Timeline
 from penstock.control.timeline import Look, Work
-from penstock.spark import session
+from penstock.spark import internals, session
 from penstock.spark.standalone import StandaloneCluster
 
 COST_S = 0.04
-LOW_PER_S = 16.0
-MOST = 5
+LOW_PER_S = 12.0
+MOST = 4
 TICK_S = 0.5
 PERIOD_S = 10.0
 # Seconds, and the load at their end.
@@ -107,6 +107,7 @@ def job(url: str, folder: Path, most: int) -> None:
         .writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .option("path", str(folder / "out"))
+        .queryName("answers")
         .trigger(processingTime="2 seconds")
         .start()
     )
@@ -127,6 +128,9 @@ def job(url: str, folder: Path, most: int) -> None:
             time.sleep(1)
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
+        # All that is left is done with all there is: it is only counted.
+        penstock.detach(query)
+        internals.request_executors(spark, MOST)
         query.processAllAvailable()
     query.stop()
     spark.stop()

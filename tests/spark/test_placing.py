@@ -44,7 +44,9 @@ def test_a_query_without_state_is_refused(spark, tmp_path):
     query = started(source(spark, tmp_path / "in"), tmp_path, "stateless", "append")
     try:
         query.processAllAvailable()
-        with pytest.raises(PenstockError, match=r"stateless has no stateful operator.*scale= alone"):
+        with pytest.raises(
+            PenstockError, match=r"stateless has no stateful operator.*scale= alone"
+        ):
             penstock.attach(query, allocate=penstock.Albic(max_migrations=5), dry_run=True)
     finally:
         query.stop()
