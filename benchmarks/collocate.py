@@ -1,0 +1,142 @@
+"""Do executors send each other less if key groups that talk live together?
+
+Two stateful operators in a row with the same key: what partition i of the first one sends goes to
+partition i of the second one. Spark places both anyhow; with `penstock.attach` they come together.
+`spark.shuffle.readHostLocalDisk=false` makes the executors of one machine count as remote.
+
+    python benchmarks/collocate.py
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
+from rich.table import Table
+
+import penstock
+from penstock.spark import internals, session
+
+EXECUTORS = 4
+PARTITIONS = 16
+KEYS = 320
+BATCHES = 40
+LAST = 8
+SCHEMA = "key long, load string"
+
+
+def keep(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """Count records by key, and pass them on."""
+    for rows in batches:
+        state.update(((state.get[0] if state.exists else 0) + len(rows),))
+        yield rows
+
+
+def feed(folder: Path) -> None:
+    """One file a batch: every key with a kilobyte that cannot be compressed."""
+    generator = np.random.default_rng(1)
+    folder.mkdir()
+    for number in range(BATCHES):
+        loads = [generator.bytes(512).hex() for _ in range(KEYS)]
+        table = pa.table({"key": np.arange(KEYS), "load": loads})
+        pq.write_table(table, folder / f"{number:04}.parquet")
+
+
+def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, Any]:
+    """Return how many bytes went from executor to executor in the last batches."""
+    seen = [0]
+
+    def sink(batch: DataFrame, number: int) -> None:
+        seen[0] += batch.count()
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        feed(folder / "in")
+        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        frame = stream.parquet(str(folder / "in"))
+        for _ in range(2):
+            frame = frame.groupBy("key").applyInPandasWithState(
+                keep, SCHEMA, "count long", "append", "NoTimeout"
+            )
+        query = (
+            frame.writeStream.outputMode("append")
+            .foreachBatch(penstock.placed(sink))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+        attached = None
+        if allocator is not None:
+            attached = penstock.attach(query, allocate=allocator, period="5 s")
+        query.processAllAvailable()
+        remote, between = remote_bytes(spark, str(query.runId))
+        entries = attached.journal.entries() if attached else []
+        plans = [one for one in entries if one["kind"] == "plan" and one.get("moves")]
+        moved = attached.stats().moved if attached else 0
+        query.stop()
+    return {
+        "remote_bytes": remote,
+        "between_operators": between,
+        "exact": seen[0] == BATCHES * KEYS,
+        "moved": moved,
+        "plans": [one["reason"] for one in plans],
+    }
+
+
+def remote_bytes(spark: SparkSession, run_id: str) -> tuple[float, float]:
+    """Return bytes that were read from other executors: in a batch, and by the last operator."""
+    total, last_stage, batches = 0.0, 0.0, 0
+    for job in internals.jobs_after(spark, run_id, -1)[-LAST:]:
+        done = internals.batch_of_job(spark, job)
+        if done is None:
+            continue
+        batches += 1
+        # The count that the sink makes has a stage of its own at the end.
+        for stage in done.stages:
+            tasks = internals.tasks_of(spark, stage)
+            read = [one["taskMetrics"]["shuffleReadMetrics"]["remoteBytesRead"] for one in tasks]
+            total += sum(read)
+            if stage == sorted(done.stages)[2]:
+                last_stage += sum(read)
+    return total / max(1, batches), last_stage / max(1, batches)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, default=Path("penstock-out/collocate.json"))
+    args = parser.parse_args()
+    spark = session(
+        f"local-cluster[{EXECUTORS},1,1024]",
+        "penstock-collocate",
+        spark__executor__memory="512m",
+        spark__sql__shuffle__partitions=str(PARTITIONS),
+        spark__locality__wait="10s",
+        spark__shuffle__readHostLocalDisk="false",
+        spark__shuffle__compress="false",
+    )
+    # Loads are small and equal here: what counts is who talks to whom.
+    ways = {"left alone": None, "attach": penstock.Albic(max_migrations=10, max_distance=50)}
+    found = {name: run(spark, allocator) for name, allocator in ways.items()}
+    console = Console()
+    table = Table(title=f"two operators of {PARTITIONS} key groups, {EXECUTORS} executors")
+    for column in ("run", "remote KB a batch", "between the operators", "exactly once", "moved"):
+        table.add_column(column, justify="left" if column == "run" else "right")
+    for name, one in found.items():
+        sizes = f"{one['remote_bytes'] / 1e3:,.0f}", f"{one['between_operators'] / 1e3:,.0f}"
+        table.add_row(name, *sizes, str(one["exact"]), str(one["moved"]))
+    console.print(table)
+    saved = 1 - found["attach"]["remote_bytes"] / found["left alone"]["remote_bytes"]
+    console.print(f"remote bytes fall by {saved:.0%} (goal 40%)")
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
