@@ -92,15 +92,13 @@ class Placing:
 
     def _add(self, batch: internals.JobDone) -> None:
         """Take the tasks of a job, if it has executed all stateful operators."""
-        operators = self._operators or []
-        stages = sorted(batch.stages, reverse=True)
-        if not batch.succeeded or len(stages) <= max(one.depth for one in operators):
+        if not batch.succeeded:
             return
         ran = []
-        for operator in operators:
-            stage = stages[operator.depth]
-            tasks = internals.tasks_of(self.spark, stage)
-            if len(tasks) != operator.partitions:
+        for operator in self._operators or []:
+            stage = operator.stage(batch.stages)
+            tasks = [] if stage is None else internals.tasks_of(self.spark, stage)
+            if stage is None or len(tasks) != operator.partitions:
                 return  # not the stage it is taken for, or it was run again in part
             self._stages[operator.number] = stage
             ran += [_ran(operator, one) for one in tasks]

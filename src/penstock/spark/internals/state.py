@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -36,8 +37,9 @@ class StateOperator:
         number: as Spark counts, from the sink: 0 is the last one.
         partitions: of its state.
         root: folder of the query's state, spelt as Spark does.
-        depth: how many shuffles are between it and the sink.
+        depth: how many shuffles are between it and the end of the query.
         stores: names of the stores of a partition.
+        shuffles: how many the query has.
     """
 
     number: int
@@ -45,6 +47,13 @@ class StateOperator:
     root: str
     depth: int
     stores: tuple[str, ...]
+    shuffles: int = 0
+
+    def stage(self, stages: Sequence[int]) -> int | None:
+        """Return its stage among those of a job that a sink may have added some to."""
+        ordered = sorted(stages, reverse=True)
+        place = len(ordered) - self.shuffles - 1 + self.depth
+        return ordered[place] if 0 <= place < len(ordered) else None
 
 
 def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | None:
@@ -54,12 +63,14 @@ def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | No
     if last is None:
         return None
     found: dict[int, StateOperator] = {}
-    _walk(last.executedPlan(), 0, found)
-    return [found[number] for number in sorted(found)]
+    shuffles = _walk(last.executedPlan(), 0, found)
+    return [replace(found[number], shuffles=shuffles) for number in sorted(found)]
 
 
-def _walk(node: Any, depth: int, found: dict[int, StateOperator]) -> None:  # noqa: ANN401
+def _walk(node: Any, depth: int, found: dict[int, StateOperator]) -> int:  # noqa: ANN401
+    """Find stateful operators from a node on, and return how many shuffles there are."""
     name = str(node.getClass().getSimpleName())
+    shuffles = int(name == _EXCHANGE)
     with contextlib.suppress(Py4JError):  # most nodes have no state
         info = node.stateInfo().get()
         found[int(info.operatorId())] = StateOperator(
@@ -70,8 +81,8 @@ def _walk(node: Any, depth: int, found: dict[int, StateOperator]) -> None:  # no
             _JOIN_STORES if name == _JOIN else (_STORE,),
         )
     children = node.children()
-    for i in range(children.size()):
-        _walk(children.apply(i), depth + (name == _EXCHANGE), found)
+    inner = depth + shuffles
+    return shuffles + sum(_walk(children.apply(i), inner, found) for i in range(children.size()))
 
 
 def hint_location(
