@@ -354,15 +354,25 @@ def test_a_point_more_is_no_reason(busy_ms, noticed):
     assert ("worse" in last_reason(loop, "outcome")) == noticed
 
 
-def test_a_tenth_more_is_no_reason():
-    simulated = Simulated([1_000.0] + [50.0] * 10, ["1"] + ["2"] * 10, {"1": 1, "2": 1})
+@pytest.mark.parametrize("busy_ms, noticed", [(20.0, False), (50.0, True)])
+def test_a_tenth_more_is_no_reason(busy_ms, noticed):
+    few = int(500.0 / busy_ms)
+    simulated = Simulated([1_000.0] + few * [busy_ms], ["1"] + few * ["2"], {"1": 1, "2": 1})
     loop = loop_of(simulated, Told(gathered))
-    for _ in range(10):
-        period(simulated, loop)
-    outcomes = journal_of(loop, "outcome")
-    assert [round(one["before"]) for one in outcomes][:3] == [25, 30, 35]
-    for one in outcomes:
-        assert ("worse" in one["reason"]) == (one["achieved"] > 1.1 * one["before"] + 1)
+    period(simulated, loop)
+    period(simulated, loop)
+    outcome = journal_of(loop, "outcome")[0]
+    assert outcome["before"] == pytest.approx(25.0)
+    assert outcome["achieved"] == pytest.approx(25.0 + busy_ms / 10)
+    assert ("worse" in outcome["reason"]) == noticed
+
+
+def test_nothing_is_said_of_a_plan_when_nothing_is_known():
+    simulated = even()
+    loop = loop_of(simulated, Told(gathered))
+    period(simulated, loop)
+    period(simulated, loop, marked=frozenset(simulated.executors))
+    assert not journal_of(loop, "outcome")
 
 
 def test_pauses_double_up_to_16_and_end_when_a_plan_was_good():
@@ -475,9 +485,9 @@ def test_marked_executors_without_load_are_drained():
 def test_marked_executors_are_drained_during_a_pause():
     simulated = even(3, 10)
     loop = loop_of(simulated, Told(gathered))
-    for _ in range(5):
+    for _ in range(4):
         period(simulated, loop)
-    assert "made things worse" in last_reason(loop)
+    assert last_reason(loop).endswith("1 more pauses")
     loop.allocator = LocalSearch(max_migrations=50)
     plan = period(simulated, loop, marked=frozenset({"2"}))
     assert plan.moves

@@ -104,6 +104,11 @@ def test_the_first_batch_on_a_new_executor_is_not_a_load():
     assert points(groups, "new").tolist() == [10.0]
 
 
+def test_a_task_that_ran_twice_in_the_first_batch_is_not_a_load_either():
+    groups = followed(2 * tasks(A, 9_000.0))
+    assert np.isnan(points(groups)).all()
+
+
 def test_the_way_home_is_a_move_as_well():
     groups = followed(*3 * [tasks(A, 100.0)], tasks(B, 9_000.0), tasks(A, 9_000.0))
     assert points(groups).tolist() == [10.0]
