@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.control.journal import Journal
 from penstock.control.keygroups import KeyGroup, KeyGroups
-from penstock.policies.allocation import Allocation, Allocator
+from penstock.policies.allocation import Allocation, Allocator, Cluster
 
 # Batches after which what a plan has achieved is known.
 _SETTLED = 4
@@ -31,6 +31,16 @@ class PlacementPlan:
     distance_before: float
     distance_after: float
     reason: str
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A plan whose effect is not known yet, and what was before it."""
+
+    plan: PlacementPlan
+    places: Mapping[KeyGroup, str]
+    mean: float
+    drains: bool
 
 
 @dataclass
@@ -64,8 +74,8 @@ class Adaptation:
     groups: KeyGroups
     journal: Journal = field(default_factory=Journal)
     dry_run: bool = False
-    _judged: PlacementPlan | None = None
-    _planned_at: int = 0
+    _judged: "_Judged | None" = None
+    _since: int = 0
     _pauses: int = 0
     _paused: int = 0
 
@@ -87,19 +97,27 @@ class Adaptation:
         if not executors:
             return self._nothing("there are no executors")
         cluster, names = self.groups.cluster(executors, marked, traffic, migration_cost)
-        now = cluster.distance(cluster.placement) if cluster.live.any() else np.nan
-        if self._judged is not None and self.groups.batches - self._planned_at < _SETTLED:
+        if self._judged is not None and self.groups.batches - self._since < _SETTLED:
             return self._nothing("what the last plan has achieved is not known yet")
-        self._judge(now)
+        self._judge(cluster, names)
         if self._paused and not marked:
             self._paused -= 1
             return self._nothing(f"the last plan made things worse; {self._paused} more pauses")
         planned = self.allocator.plan(cluster)
         ids = self.groups.groups(executors)
         moves = {ids[move.key_group]: names[move.target] for move in planned.moves}
-        plan = PlacementPlan(moves, now, planned.distance_after, planned.reason)
+        distances = planned.distance_before, planned.distance_after
+        plan = PlacementPlan(moves, *distances, planned.reason)
         self._take(plan, planned)
+        if moves and not self.dry_run:
+            places = {group: names[at] for group, at in zip(ids, cluster.placement, strict=True)}
+            self._judged = _Judged(plan, places, cluster.mean, bool(marked))
+            self._since = self.groups.batches
         return plan
+
+    def carried_out(self) -> None:
+        """Hear that all moves have been made, or given up: from now on loads tell of them."""
+        self._since = self.groups.batches
 
     def _nothing(self, why: str) -> PlacementPlan:
         self._write("plan", moves={}, reason=f"nothing is moved: {why}", dry_run=self.dry_run)
@@ -116,21 +134,33 @@ class Adaptation:
             reason=plan.reason,
             dry_run=self.dry_run,
         )
-        if plan.moves and not self.dry_run:
-            self._judged, self._planned_at = plan, self.groups.batches
 
-    def _judge(self, achieved: float) -> None:
-        """Compare what the last plan has achieved with what it promised."""
-        plan, self._judged = self._judged, None
-        if plan is None or np.isnan(achieved):
+    def _judge(self, cluster: Cluster, names: list[str]) -> None:
+        """Compare what the last plan has achieved with what would be without it.
+
+        That is the old placement, with the loads and the executors of today. What a plan promised
+        is no fault of it, nor what draining takes.
+        """
+        judged, self._judged = self._judged, None
+        if judged is None:
             return
-        worse = achieved > plan.distance_before * (1 + _WORSE) + _POINTS
+        ids = self.groups.groups(names)
+        places = [judged.places.get(group) for group in ids]
+        unlike = not ids or any(one not in names for one in places) or not cluster.live.any()
+        if unlike or np.isnan(cluster.load).any():
+            self._write("outcome", reason="executors have changed: nothing can be said of the plan")
+            return
+        old = np.array([names.index(str(one)) for one in places], dtype=np.int64)
+        before, achieved = cluster.distance(old), cluster.distance(cluster.placement)
+        more = cluster.mean / judged.mean if judged.mean else 1.0
+        allowed = max(before, judged.plan.distance_after * more) * (1 + _WORSE) + _POINTS
+        worse = achieved > allowed and not judged.drains
         self._pauses = min(max(1, 2 * self._pauses), _MOST_PAUSES) if worse else 0
         self._paused = self._pauses
         self._write(
             "outcome",
-            before=_rounded(plan.distance_before),
-            expected=_rounded(plan.distance_after),
+            before=_rounded(before),
+            expected=_rounded(judged.plan.distance_after),
             achieved=_rounded(achieved),
             reason="it made things worse: a pause follows" if worse else "as planned, or nearly so",
         )

@@ -12,9 +12,10 @@ KeyGroup = tuple[int, int]
 
 # How much of a load is that of the newest batch.
 _NEWEST = 0.4
-# How sure one is at first that executors are equally fast, in measured pairs.
-_PRIOR = 3.0
-_SLOWEST, _FASTEST = 0.1, 10.0
+# How much of a difference one move tells about the speeds of two executors.
+_TOLD = 0.25
+# The logarithm of the largest and of the smallest speed.
+_FASTEST = float(np.log(10))
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class KeyGroups:
     """Follows the loads of key groups, and how fast executors are.
 
     A key group that has just moved first loads its state: what that takes is not its load. How fast
-    an executor is, is learnt from what the same key groups take for a record on different ones.
+    an executor is, is learnt whenever a key group moves, from what it takes for a record before and
+    after: what changes later may have other reasons.
 
     Example:
         >>> groups = KeyGroups()
@@ -53,9 +55,8 @@ class KeyGroups:
     interval_ms: float = float("nan")
     batches: int = 0
     where: dict[KeyGroup, str] = field(default_factory=dict)
-    _busy_ms: dict[KeyGroup, float] = field(default_factory=dict)
-    _per_record: dict[tuple[KeyGroup, str], float] = field(default_factory=dict)
-    _known: set[str] = field(default_factory=set)
+    _busy: dict[KeyGroup, "_Busy"] = field(default_factory=dict)
+    _log_speed: dict[str, float] = field(default_factory=dict)
 
     def add(self, ran: Iterable[Ran], interval_ms: float) -> None:
         """Add the tasks of a batch.
@@ -66,40 +67,39 @@ class KeyGroups:
         """
         self.interval_ms = _blend(self.interval_ms, interval_ms)
         self.batches += 1
-        came = set()
         for one in ran:
-            # An executor's first batch starts Python there, and loads what it needs.
-            settled = self.where.get(one.group) == one.executor and one.executor in self._known
-            came.add(one.executor)
+            settled = self.where.get(one.group) == one.executor
             self.where[one.group] = one.executor
             if settled:
                 self._learn(one)
-        self._known |= came
 
     def _learn(self, one: Ran) -> None:
-        before = self._busy_ms.get(one.group, float("nan"))
-        self._busy_ms[one.group] = _blend(before, one.busy_ms)
-        if one.records:
-            key = one.group, one.executor
-            before = self._per_record.get(key, float("nan"))
-            self._per_record[key] = _blend(before, one.busy_ms / one.records)
+        per_record_ms = one.busy_ms / one.records if one.records else float("nan")
+        before = self._busy.get(one.group)
+        if before is None:
+            self._busy[one.group] = _Busy(one.executor, one.busy_ms, per_record_ms)
+        elif before.executor == one.executor:
+            before.total_ms = _blend(before.total_ms, one.busy_ms)
+            before.per_record_ms = _blend(before.per_record_ms, per_record_ms)
+        else:
+            self._compare(before, one.executor, per_record_ms)
+            total_ms = before.total_ms * self.speed(before.executor) / self.speed(one.executor)
+            blended = _blend(total_ms, one.busy_ms)
+            self._busy[one.group] = _Busy(one.executor, blended, per_record_ms)
 
-    def speeds(self) -> dict[str, float]:
-        """Return how fast executors are, compared with the others; 1 if nothing tells."""
-        by_group: dict[KeyGroup, dict[str, float]] = {}
-        for (group, executor), ms in self._per_record.items():
-            if ms > 0:
-                by_group.setdefault(group, {})[executor] = float(np.log(ms))
-        slow: dict[str, list[float]] = {}
-        for seen in by_group.values():
-            if len(seen) > 1:
-                mean = sum(seen.values()) / len(seen)
-                for executor, log_ms in seen.items():
-                    slow.setdefault(executor, []).append(log_ms - mean)
-        return {
-            executor: float(np.clip(np.exp(-sum(d) / (len(d) + _PRIOR)), _SLOWEST, _FASTEST))
-            for executor, d in slow.items()
-        }
+    def _compare(self, before: "_Busy", executor: str, per_record_ms: float) -> None:
+        """Learn from a key group that has moved how fast two executors are."""
+        if not (before.per_record_ms > 0 and per_record_ms > 0):
+            return
+        faster = float(np.log(before.per_record_ms / per_record_ms))
+        old, new = (self._log_speed.get(one, 0.0) for one in (before.executor, executor))
+        change = _TOLD * (faster - (new - old))
+        for one, speed in ((before.executor, old - change), (executor, new + change)):
+            self._log_speed[one] = float(np.clip(speed, -_FASTEST, _FASTEST))
+
+    def speed(self, executor: str) -> float:
+        """Return how fast an executor is, compared with the others; 1 if nothing tells."""
+        return float(np.exp(self._log_speed.get(executor, 0.0)))
 
     def cluster(
         self,
@@ -119,8 +119,8 @@ class KeyGroups:
         groups = self.groups(executors)
         index = {group: i for i, group in enumerate(groups)}
         names = list(executors)
-        speeds = self.speeds()
-        load = [self._points(group, speeds) for group in groups]
+        self._log_speed = {one: v for one, v in self._log_speed.items() if one in executors}
+        load = [self._points(group) for group in groups]
         pairs = [
             (index[a], index[b], volume)
             for (a, b), volume in (traffic or {}).items()
@@ -131,7 +131,7 @@ class KeyGroups:
         cluster = Cluster(
             load=np.array(load).reshape(len(groups), 1) if groups else np.zeros((0, 1)),
             placement=np.array([names.index(self.where[g]) for g in groups], dtype=np.int64),
-            capacity=np.array([executors[one] * speeds.get(one, 1.0) for one in names]),
+            capacity=np.array([executors[one] * self.speed(one) for one in names]),
             removed=np.array([one in marked for one in names], dtype=np.bool_),
             operator=np.array([group[0] for group in groups], dtype=np.int64),
             migration_cost=np.array([cost.get(g, 1.0) for g in groups]) if cost else np.empty(0),
@@ -144,11 +144,25 @@ class KeyGroups:
         alive = set(executors)
         return sorted(group for group, executor in self.where.items() if executor in alive)
 
-    def _points(self, group: KeyGroup, speeds: Mapping[str, float]) -> float:
+    def _points(self, group: KeyGroup) -> float:
         """Return a load in points of an executor with one slot and a speed of 1."""
-        busy_ms = self._busy_ms.get(group, float("nan"))
-        return 100 * busy_ms * speeds.get(self.where[group], 1.0) / self.interval_ms
+        busy = self._busy.get(group)
+        if busy is None:
+            return float("nan")
+        return 100 * busy.total_ms * self.speed(busy.executor) / self.interval_ms
+
+
+@dataclass
+class _Busy:
+    """What a key group takes in a batch, in all and for a record, and where that was measured."""
+
+    executor: str
+    total_ms: float
+    per_record_ms: float
 
 
 def _blend(before: float, newest: float) -> float:
-    return newest if np.isnan(before) else (1 - _NEWEST) * before + _NEWEST * newest
+    """Return a value that follows the newest ones; what is not known changes nothing."""
+    if np.isnan(before) or np.isnan(newest):
+        return before if np.isnan(newest) else newest
+    return (1 - _NEWEST) * before + _NEWEST * newest

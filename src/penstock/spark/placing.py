@@ -109,6 +109,7 @@ class Placing:
 
     def _confirm(self) -> None:
         """Look whether key groups have run where they should."""
+        under_way = bool(self._pending)
         for group, pending in list(self._pending.items()):
             pending.batches += 1
             if self.groups.where.get(group) == pending.executor:
@@ -119,6 +120,8 @@ class Placing:
                 self.failed += 1
                 reason = f"key group {group} has not come to executor {pending.executor}"
                 self.journal.write("warning", query=self.name, reason=reason)
+        if under_way and not self._pending:
+            self._loop.carried_out()
 
     def decide(self, marked: frozenset[str]) -> None:
         """Plan, and begin to move."""
