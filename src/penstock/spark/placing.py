@@ -138,14 +138,17 @@ class Placing:
 
     def hint(self) -> None:
         """Tell Spark where key groups should run; those whose executor has gone stay."""
+        if not self._pending:
+            return
         operators = {one.number: one for one in self._operators or []}
-        for group, pending in list(self._pending.items()):
-            number, partition = group
-            host = self._hosts.get(pending.executor)
-            if host is None:
-                del self._pending[group]
+        alive = set(internals.executors(self.spark))
+        for (number, partition), pending in list(self._pending.items()):
+            if pending.executor not in alive or pending.executor not in self._hosts:
+                # Spark would wait for it before it takes another one.
+                del self._pending[number, partition]
                 continue
-            where = operators[number], partition, pending.executor, host[0]
+            host, _ = self._hosts[pending.executor]
+            where = operators[number], partition, pending.executor, host
             internals.hint_location(self.spark, self._run, *where)
 
     def holders(self) -> frozenset[str]:
