@@ -71,16 +71,16 @@ class Scaling:
         active = bool(self.query.status["isTriggerActive"])
         before = loop.executors
         self.plan = loop.plan(time.time(), self._sensor.running(active))
-        if not self.dry_run and (self.plan.executors != before or self.fleet.missing):
-            self._aim(self.plan.executors)
+        if not self.dry_run:
+            self._aim(self.plan.executors, anew=self.plan.executors != before)
 
-    def _aim(self, executors: int) -> None:
-        taken = self.fleet.aim(executors)
+    def _aim(self, executors: int, anew: bool) -> None:
+        """Ask for executors, again if some have not come."""
         missing = self.fleet.missing
-        self._short = self._short + 1 if missing else 0
-        if not taken:
+        self._short = self._short + 1 if missing and not anew else 0
+        if (anew or missing) and not self.fleet.aim(executors):
             self._warn("the cluster has not taken the request")
-        elif self._short == _PATIENCE:
+        if self._short == _PATIENCE:
             self._warn(
                 f"{missing} of {executors} executors have not come for {_PATIENCE} periods; the "
                 "cluster may have no room for them"
