@@ -18,20 +18,27 @@ FOUR = {"1": 1, "2": 1, "3": 1, "4": 1}
 
 
 class Simulated:
-    """A cluster in which moves happen as planned, and key groups load their state first."""
+    """A cluster in which moves happen as planned, and key groups load their state first.
 
-    def __init__(self, busy_ms, where, executors, *, slow=None, noise=0.0, seed=0):
+    Key groups that come to an executor may have more to do from then on than the plan could know,
+    until a period in which nothing is moved.
+    """
+
+    def __init__(self, busy_ms, where, executors, *, slow=None, grows=None, noise=0.0, seed=0):
         self.busy_ms = dict(enumerate(busy_ms))
         self.where = {(0, i): place for i, place in enumerate(where)}
         self.executors = dict(executors)
-        self.slow = slow or {}
+        self.slow, self.grows, self.growth = slow or {}, grows or {}, {}
         self.noise, self.random = noise, np.random.default_rng(seed)
         self.groups = KeyGroups()
         self._ran_at = {}
 
+    def work_ms(self, group):
+        """What there is to do: the more records, the more."""
+        return self.busy_ms[group[1]] * self.growth.get(group, 1.0)
+
     def taken_ms(self, group):
-        place = self.where[group]
-        return self.busy_ms[group[1]] * self.slow.get(place, 1.0)
+        return self.work_ms(group) * self.slow.get(self.where[group], 1.0)
 
     def run(self, batches=SETTLED):
         for _ in range(batches):
@@ -42,7 +49,7 @@ class Simulated:
                     place,
                     self.taken_ms(group) * noise[group[1]]
                     + 5_000.0 * (self._ran_at.get(group) != place),
-                    1_000.0,
+                    10.0 * self.work_ms(group),
                 )
                 for group, place in self.where.items()
             ]
@@ -52,6 +59,7 @@ class Simulated:
     def follow(self, plan):
         assert set(plan.moves.values()) <= set(self.executors)
         self.where.update(plan.moves)
+        self.growth = {g: self.grows.get(target, 1.0) for g, target in plan.moves.items()}
 
     def lose(self, executor):
         """Spark runs what an executor had on the others."""
@@ -88,6 +96,13 @@ def gathered(placement):
     return placement
 
 
+def swapped(placement):
+    """Exchange key groups of the first two workers: nothing changes, as far as one knows."""
+    first, second = (np.flatnonzero(placement == worker)[-1] for worker in (0, 1))
+    placement[[first, second]] = 1, 0
+    return placement
+
+
 def zipf(count=40, busiest_ms=600.0):
     return busiest_ms / np.arange(1, count + 1)
 
@@ -103,12 +118,34 @@ def even(executors=2, groups=20, busy_ms=100.0):
     return Simulated([busy_ms] * (groups * executors), groups * names, dict.fromkeys(names, 1))
 
 
+def uneven(distance=20.0, worse=10.0, executors=2):
+    """Like even, but the first executor has more to do, and after each swap still more.
+
+    Both in points; loads are as before when nothing is swapped for a period.
+    """
+    simulated = even(executors)
+    simulated.busy_ms[0] += distance * 10 * executors / (executors - 1)
+    simulated.grows = {"1": 1 + worse / 10, "2": 1 - worse / 10}
+    return simulated
+
+
+def worsening(simulated=None, **more):
+    """A loop whose every plan makes things worse than they were, and than it promised."""
+    simulated = simulated or uneven()
+    return simulated, loop_of(simulated, Told(swapped), **more)
+
+
 def period(simulated, loop, batches=SETTLED, **more):
     """Let batches run, plan, and move."""
     simulated.run(batches)
     plan = loop.plan(simulated.executors, **more)
     simulated.follow(plan)
     return plan
+
+
+def moved_in(periods, simulated, loop):
+    """In which periods something was moved."""
+    return [bool(period(simulated, loop).moves) for _ in range(periods)]
 
 
 def journal_of(loop, kind):
@@ -331,69 +368,145 @@ def test_plans_without_moves_need_no_outcome():
     assert not journal_of(loop, "outcome")
 
 
+def outcome_of(loop):
+    outcome = journal_of(loop, "outcome")[-1]
+    return [outcome[key] for key in ("before", "expected", "achieved")]
+
+
 def test_a_plan_that_made_things_worse_is_noticed():
-    simulated = even()
-    loop = loop_of(simulated, Told(gathered))
-    assert len(period(simulated, loop).moves) == 1
-    paused = period(simulated, loop)
+    simulated, loop = worsening()
+    assert len(period(simulated, loop).moves) == 2
+    paused = period(simulated, loop, batches=25)
     assert paused.moves == {}
     assert "made things worse" in paused.reason
     [outcome] = journal_of(loop, "outcome")
-    assert outcome["before"] == pytest.approx(0.0, abs=1e-6)
-    assert outcome["achieved"] == pytest.approx(10.0)
+    assert outcome_of(loop) == pytest.approx([10.0, 20.0, 30.0], abs=0.01)
     assert outcome["reason"] == "it made things worse: a pause follows"
-    assert len(period(simulated, loop).moves) == 1
+    assert len(period(simulated, loop).moves) == 2
 
 
-@pytest.mark.parametrize("busy_ms, noticed", [(9.0, False), (11.0, True)])
-def test_a_point_more_is_no_reason(busy_ms, noticed):
-    simulated = even(busy_ms=busy_ms)
-    loop = loop_of(simulated, Told(gathered))
+@pytest.mark.parametrize(
+    "distance, worse, noticed",
+    [(2.0, 1.1, False), (2.0, 1.3, True), (60.0, 6.8, False), (60.0, 7.2, True)],
+)
+def test_a_tenth_and_a_point_more_are_no_reason(distance, worse, noticed):
+    simulated, loop = worsening(uneven(distance, worse))
     period(simulated, loop)
-    period(simulated, loop)
+    period(simulated, loop, batches=30)
+    wanted = [distance - worse, distance, distance + worse]
+    assert outcome_of(loop) == pytest.approx(wanted, abs=0.01)
     assert ("worse" in last_reason(loop, "outcome")) == noticed
 
 
-@pytest.mark.parametrize("busy_ms, noticed", [(20.0, False), (50.0, True)])
-def test_a_tenth_more_is_no_reason(busy_ms, noticed):
-    few = int(500.0 / busy_ms)
-    simulated = Simulated([1_000.0] + few * [busy_ms], ["1"] + few * ["2"], {"1": 1, "2": 1})
+@pytest.mark.parametrize("grows, noticed", [(15.0, True), (25.0, False)])
+def test_a_tenth_more_than_without_the_plan_is_no_reason(grows, noticed):
+    """A key group with much more to do than it had is a burden wherever it is."""
+    simulated = even()
+    simulated.grows = {"1": grows}
     loop = loop_of(simulated, Told(gathered))
     period(simulated, loop)
+    period(simulated, loop, batches=30)
+    wanted = [5 * (grows - 1), 10.0, 5 * (grows + 1)]
+    assert outcome_of(loop) == pytest.approx(wanted, abs=0.1)
+    assert ("worse" in last_reason(loop, "outcome")) == noticed
+
+
+def test_what_was_promised_is_no_fault():
+    simulated = even()
+    loop = loop_of(simulated, Told(gathered))
+    assert moved_in(5, simulated, loop) == [True] * 5
+    assert outcome_of(loop) == pytest.approx([30.0, 40.0, 40.0])
+    assert not any("worse" in entry["reason"] for entry in journal_of(loop, "outcome"))
+
+
+def test_a_plan_that_holds_less_than_it_promised_but_helps_is_not_blamed():
+    simulated = Simulated([100.0] * 8, ["1"] * 8, {"1": 1, "2": 1}, grows={"2": 2.0})
+    loop = loop_of(simulated)
     period(simulated, loop)
-    outcome = journal_of(loop, "outcome")[0]
-    assert outcome["before"] == pytest.approx(25.0)
-    assert outcome["achieved"] == pytest.approx(25.0 + busy_ms / 10)
-    assert ("worse" in outcome["reason"]) == noticed
+    period(simulated, loop, batches=30)
+    assert outcome_of(loop) == pytest.approx([60.0, 0.0, 20.0], abs=0.01)
+    assert last_reason(loop, "outcome") == "as planned, or nearly so"
 
 
-def test_nothing_is_said_of_a_plan_when_nothing_is_known():
+def test_what_was_promised_is_more_when_there_is_more_to_do():
     simulated = even()
     loop = loop_of(simulated, Told(gathered))
     period(simulated, loop)
+    simulated.busy_ms = dict.fromkeys(simulated.busy_ms, 1_000.0)
+    assert period(simulated, loop, batches=30).moves
+    assert outcome_of(loop) == pytest.approx([0.0, 10.0, 100.0], abs=0.01)
+
+
+def test_what_was_promised_is_less_when_there_is_less_to_do():
+    """Half of the work, but the distance is the same."""
+    simulated = even()
+    loop = loop_of(simulated, Told(gathered))
+    [group] = period(simulated, loop).moves
+    simulated.busy_ms = dict.fromkeys(simulated.busy_ms, 50.0)
+    simulated.busy_ms[group[1]] = 150.0
+    assert not period(simulated, loop, batches=30).moves
+    assert outcome_of(loop) == pytest.approx([5.0, 10.0, 10.0], abs=0.01)
+
+
+UNKNOWN = "executors have changed: nothing can be said of the plan"
+
+
+def test_nothing_is_said_of_a_plan_when_all_executors_are_marked():
+    simulated, loop = worsening()
+    period(simulated, loop)
     period(simulated, loop, marked=frozenset(simulated.executors))
-    assert not journal_of(loop, "outcome")
+    [outcome] = journal_of(loop, "outcome")
+    assert outcome["reason"] == UNKNOWN
+    assert "achieved" not in outcome
+
+
+@pytest.mark.parametrize("batches, known", [(1, False), (2, True)])
+def test_nothing_is_said_of_a_plan_when_there_are_new_key_groups(batches, known):
+    """Not even when their loads are known: they have no old place."""
+    simulated, loop = worsening()
+    period(simulated, loop)
+    simulated.run()
+    simulated.where[0, 40], simulated.busy_ms[40] = "1", 100.0
+    simulated.run(batches)
+    assert bool(loop.plan(simulated.executors).moves) == known
+    assert [entry["reason"] for entry in journal_of(loop, "outcome")] == [UNKNOWN]
+
+
+def test_nothing_is_said_of_a_plan_when_loads_are_not_known():
+    simulated = even()
+    loop = loop_of(simulated, Told(gathered))
+    period(simulated, loop)
+    simulated.run()
+    del simulated.groups._busy[0, 7]
+    assert loop.plan(simulated.executors).moves == {}
+    assert [entry["reason"] for entry in journal_of(loop, "outcome")] == [UNKNOWN]
+
+
+def test_pauses_do_not_change_when_nothing_can_be_said():
+    simulated, loop = worsening()
+    assert moved_in(6, simulated, loop) == [True, False, True, False, False, True]
+    simulated.where[0, 40], simulated.busy_ms[40] = "1", 100.0
+    assert moved_in(1, simulated, loop) == [True]
+    assert last_reason(loop, "outcome") == UNKNOWN
+    assert moved_in(6, simulated, loop) == [False] * 4 + [True, False]
 
 
 def test_pauses_double_up_to_16_and_end_when_a_plan_was_good():
-    simulated = even()
-    loop = loop_of(simulated, Told(gathered))
-    moved = [bool(period(simulated, loop).moves) for _ in range(56)]
+    simulated, loop = worsening()
+    moved = moved_in(56, simulated, loop)
     gaps = np.diff(np.flatnonzero(moved)) - 1
     assert gaps.tolist() == [1, 2, 4, 8, 16, 16]
-    loop.allocator = LocalSearch()
+    grows, simulated.grows = simulated.grows, {}
     while not period(simulated, loop).moves:
         pass
-    loop.allocator = Told(gathered)
+    simulated.grows = grows
     assert period(simulated, loop).moves  # the good one is known, and no pause follows
     assert last_reason(loop, "outcome") == "as planned, or nearly so"
-    moved = [bool(period(simulated, loop).moves) for _ in range(5)]
-    assert moved == [False, True, False, False, True]
+    assert moved_in(5, simulated, loop) == [False, True, False, False, True]
 
 
 def test_a_pause_says_how_long_it_is():
-    simulated = even()
-    loop = loop_of(simulated, Told(gathered))
+    simulated, loop = worsening()
     reasons = [period(simulated, loop).reason for _ in range(9)]
     paused = [one for one in reasons if one.endswith("more pauses")]
     assert [int(one.split()[-3]) for one in paused] == [0, 1, 0, 3, 2, 1]
@@ -407,21 +520,46 @@ def test_what_loading_state_takes_is_not_what_a_plan_has_achieved():
     assert journal_of(loop, "outcome")[0]["achieved"] == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.xfail(strict=True, reason="batches are counted from the plan, not from its moves")
 def test_moves_that_were_made_late_are_judged_late():
     """Hints race with tasks: key groups may come batches after the plan."""
-    simulated = even()
-    loop = loop_of(simulated, Told(gathered))
+    simulated, loop = worsening()
     simulated.run()
     plan = loop.plan(simulated.executors)
-    simulated.run(SETTLED - 1)
+    simulated.run(SETTLED + 3)
     simulated.follow(plan)
     simulated.run(1)
-    loop.plan(simulated.executors)
+    loop.carried_out()
+    for _ in range(SETTLED):
+        assert loop.plan(simulated.executors).moves == {}
+        assert "not known yet" in last_reason(loop)
+        assert not journal_of(loop, "outcome")
+        simulated.run(1)
+    assert loop.plan(simulated.executors).moves == {}
+    assert "worse" in last_reason(loop, "outcome")
+
+
+def test_moves_that_were_given_up_are_judged_too():
+    simulated, loop = worsening()
+    simulated.run()
+    assert loop.plan(simulated.executors).moves
+    simulated.run()
+    loop.carried_out()
+    simulated.run()
+    assert loop.plan(simulated.executors).moves
+    assert outcome_of(loop) == pytest.approx([20.0, 20.0, 20.0])
+    assert "worse" not in last_reason(loop, "outcome")
+
+
+def test_nothing_was_carried_out():
+    simulated = Simulated([100.0] * 8, ["1"] * 8, {"1": 1, "2": 1})
+    loop = loop_of(simulated)
+    loop.carried_out()
+    simulated.run()
+    loop.carried_out()
+    assert loop.plan(simulated.executors).moves  # there is nothing to wait for
     assert not journal_of(loop, "outcome")
 
 
-@pytest.mark.xfail(strict=True, reason="what a plan achieved is compared on another cluster")
 def test_a_new_executor_is_not_the_fault_of_the_last_plan():
     simulated = Simulated([100.0] * 12, ["1"] * 7 + ["2"] * 5, {"1": 1, "2": 1})
     loop = loop_of(simulated)
@@ -431,7 +569,17 @@ def test_a_new_executor_is_not_the_fault_of_the_last_plan():
     assert "worse" not in last_reason(loop, "outcome")
 
 
-@pytest.mark.xfail(strict=True, reason="what a plan achieved is compared on another cluster")
+def test_a_plan_is_blamed_beside_a_new_executor_as_well():
+    simulated = uneven(200.0)
+    simulated.grows = {"1": 9.0}
+    loop = loop_of(simulated, Told(gathered))
+    period(simulated, loop)
+    simulated.executors["3"] = 1
+    assert period(simulated, loop, batches=30).moves == {}
+    assert outcome_of(loop) == pytest.approx([920 / 3, 210.0, 1190 / 3], abs=0.01)
+    assert "worse" in last_reason(loop, "outcome")
+
+
 def test_an_executor_that_vanished_is_not_the_fault_of_the_last_plan():
     three = {"1": 1, "2": 1, "3": 1}
     simulated = Simulated([100.0] * 12, ["1"] * 5 + ["2"] * 4 + ["3"] * 3, three)
@@ -440,10 +588,23 @@ def test_an_executor_that_vanished_is_not_the_fault_of_the_last_plan():
     del simulated.executors["3"]
     simulated.where |= {g: "1" for g, place in simulated.where.items() if place == "3"}
     assert len(period(simulated, loop).moves) == 2
-    assert "worse" not in last_reason(loop, "outcome")
+    assert last_reason(loop, "outcome") == UNKNOWN
 
 
-@pytest.mark.xfail(strict=True, reason="distances are compared in points, whatever the load")
+@pytest.mark.xfail(
+    strict=True, reason="key groups that have not come back yet are left out of old and new"
+)
+def test_a_plan_is_not_praised_when_an_executor_vanished_just_now():
+    """No batch has ended since: the only key group that it moved is nowhere."""
+    three = {"1": 1, "2": 1, "3": 1}
+    simulated = Simulated([100.0] * 12, ["1"] * 5 + ["2"] * 4 + ["3"] * 3, three)
+    loop = loop_of(simulated)
+    assert list(period(simulated, loop).moves.values()) == ["3"]
+    simulated.run()
+    loop.plan({"1": 1, "2": 1})
+    assert last_reason(loop, "outcome") == UNKNOWN
+
+
 def test_more_to_do_is_not_the_fault_of_the_last_plan():
     """Ten times the load in the same proportions: the plan has halved the imbalance."""
     simulated = Simulated([20.0] * 8, ["1"] * 8, {"1": 1, "2": 1})
@@ -451,16 +612,16 @@ def test_more_to_do_is_not_the_fault_of_the_last_plan():
     assert len(period(simulated, loop).moves) == 2
     simulated.busy_ms = dict.fromkeys(simulated.busy_ms, 200.0)
     assert len(period(simulated, loop, batches=20).moves) == 2
+    assert "worse" not in last_reason(loop, "outcome")
 
 
-@pytest.mark.xfail(strict=True, reason="no key groups are taken for a distance of 0")
 def test_a_plan_is_not_praised_when_its_key_groups_are_gone():
     simulated = even()
     loop = loop_of(simulated, Told(gathered))
     period(simulated, loop)
     simulated.run()
     loop.plan({"8": 1, "9": 1})
-    assert not any("as planned" in entry["reason"] for entry in journal_of(loop, "outcome"))
+    assert [entry["reason"] for entry in journal_of(loop, "outcome")] == [UNKNOWN]
 
 
 # Executors that are to be removed.
@@ -483,8 +644,7 @@ def test_marked_executors_without_load_are_drained():
 
 
 def test_marked_executors_are_drained_during_a_pause():
-    simulated = even(3, 10)
-    loop = loop_of(simulated, Told(gathered))
+    simulated, loop = worsening(uneven(executors=3))
     for _ in range(4):
         period(simulated, loop)
     assert last_reason(loop).endswith("1 more pauses")
@@ -502,20 +662,49 @@ def test_all_executors_are_marked():
     assert last_reason(loop) == "nothing is moved: all 2 workers are marked for removal"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what a plan achieved is compared with before, not with what it promised"
-)
 def test_draining_that_has_to_be_is_not_blamed():
     """One key group can only go where it makes another executor the fullest."""
     simulated = Simulated([900.0], ["1"], FOUR)
     loop = loop_of(simulated)
     plan = period(simulated, loop, marked=frozenset({"1"}))
     assert len(plan.moves) == 1
+    period(simulated, loop, marked=frozenset({"1"}))
+    assert outcome_of(loop) == pytest.approx([30.0, 60.0, 60.0])
+    assert "worse" not in last_reason(loop, "outcome")
+
+
+def test_nothing_is_said_of_draining_when_the_executor_has_gone():
+    simulated = Simulated([900.0], ["1"], FOUR)
+    loop = loop_of(simulated)
+    period(simulated, loop, marked=frozenset({"1"}))
     del simulated.executors["1"]
     period(simulated, loop)
-    [outcome] = journal_of(loop, "outcome")
-    assert outcome["achieved"] == pytest.approx(outcome["expected"])
-    assert "worse" not in outcome["reason"]
+    assert [entry["reason"] for entry in journal_of(loop, "outcome")] == [UNKNOWN]
+
+
+def test_draining_is_not_blamed_for_what_it_did_not_promise_either():
+    def drained(placement):
+        return np.where(placement == 2, 1, swapped(placement))
+
+    simulated = uneven()
+    simulated.executors["3"] = 1
+    simulated.where[0, 40], simulated.busy_ms[40] = "3", 1.0
+    loop = loop_of(simulated, Told(drained))
+    for batches in (SETTLED, 30):
+        plan = period(simulated, loop, batches, marked=frozenset({"3"}))
+        assert len(plan.moves) >= 2
+    before, expected, achieved = outcome_of(loop)
+    assert achieved > 1.2 * max(before, expected) + 1
+    assert "worse" not in last_reason(loop, "outcome")
+
+
+def test_draining_where_nothing_is_done_is_judged_as_well():
+    simulated = Simulated([0.0] * 8, ["1"] * 8, {"1": 1, "2": 1})
+    loop = loop_of(simulated)
+    period(simulated, loop, marked=frozenset({"1"}))
+    period(simulated, loop)
+    assert outcome_of(loop) == [0.0, 0.0, 0.0]
+    assert "worse" not in last_reason(loop, "outcome")
 
 
 # Dry runs, and the journal.
@@ -561,13 +750,13 @@ def test_entries_tell_how_much_traffic_stays():
 
 
 def test_a_journal_on_disk_has_all_entries(tmp_path):
-    simulated = even()
-    loop = loop_of(simulated, Told(gathered), journal=Journal(tmp_path / "journal.jsonl"))
+    simulated, loop = worsening(journal=Journal(tmp_path / "journal.jsonl"))
     loop.plan({})
     for batches in (1, 4, 4, 4):
         period(simulated, loop, batches=batches)
     lines = (tmp_path / "journal.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == loop.journal.entries()
+    assert any("worse" in line for line in lines)
 
 
 STEPS = st.lists(
@@ -576,6 +765,7 @@ STEPS = st.lists(
         st.dictionaries(st.sampled_from("12345"), st.integers(1, 4)),
         st.frozensets(st.sampled_from("12345"), max_size=2),
         st.sampled_from([0.0, 0.1, 1.0, 50.0]),
+        st.booleans(),
     ),
     min_size=1,
     max_size=10,
@@ -588,7 +778,7 @@ def test_whatever_happens_plans_are_possible_and_entries_are_json(steps, most, d
     random = np.random.default_rng(seed)
     simulated = Simulated(zipf(20), random.choice(list("12345"), 20).tolist(), {}, noise=0.2)
     loop = loop_of(simulated, LocalSearch(max_migrations=most), dry_run=dry_run)
-    for batches, executors, marked, factor in steps:
+    for batches, executors, marked, factor, late in steps:
         simulated.busy_ms = {i: factor * ms for i, ms in enumerate(zipf(20))}
         simulated.run(batches)
         plan = loop.plan(executors, marked)
@@ -598,6 +788,8 @@ def test_whatever_happens_plans_are_possible_and_entries_are_json(steps, most, d
         assert all(simulated.groups.where[g] != target for g, target in plan.moves.items())
         if not dry_run:
             simulated.where.update(plan.moves)
+        if late:
+            loop.carried_out()
     entries = loop.journal.entries()
     assert sum(entry["kind"] == "plan" for entry in entries) == len(steps)
     assert all(entry["reason"] for entry in entries)

@@ -104,9 +104,11 @@ def test_the_first_batch_on_a_new_executor_is_not_a_load():
     assert points(groups, "new").tolist() == [10.0]
 
 
-def test_a_task_that_ran_twice_in_the_first_batch_is_not_a_load_either():
-    groups = followed(2 * tasks(A, 9_000.0))
-    assert np.isnan(points(groups)).all()
+@pytest.mark.xfail(strict=True, reason="the second of two tasks in a batch is taken for settled")
+@pytest.mark.parametrize("before", [[], 3 * [tasks(B, 100.0)]], ids=["first", "moved"])
+def test_a_task_that_ran_twice_in_the_batch_that_loads_state_is_not_a_load(before):
+    groups = followed(*before, 2 * tasks(A, 9_000.0))
+    assert points(groups) == pytest.approx([10.0 if before else np.nan], nan_ok=True)
 
 
 def test_the_way_home_is_a_move_as_well():
@@ -220,10 +222,14 @@ def test_migration_costs_are_1_where_none_is_given():
 # Speeds.
 
 
+def ratio(groups, one=A, other=B):
+    return groups.speed(one) / groups.speed(other)
+
+
 def test_executors_are_equally_fast_until_something_tells():
     ways = [[(A, 1.0)]] * 5 + [[(B, 9.0)]] * 5
     groups = followed(*seen_on(ways))
-    assert groups.speeds() == {}
+    assert [groups.speed(one) for one in (A, B, "never seen")] == [1.0] * 3
     cluster, _ = groups.cluster({A: 2, B: 2})
     assert cluster.capacity.tolist() == [2, 2]
 
@@ -231,8 +237,9 @@ def test_executors_are_equally_fast_until_something_tells():
 @pytest.mark.parametrize("first, second", [(1.0, 2.0), (2.0, 1.0)])
 def test_an_executor_that_is_twice_as_slow_is_found(first, second):
     groups = followed(*seen_on([[(A, first), (B, second)]] * 10))
-    speeds = groups.speeds()
-    assert speeds[A] / speeds[B] == pytest.approx(second / first, rel=0.2)
+    assert ratio(groups) == pytest.approx(second / first, rel=0.01)
+    cluster, _ = groups.cluster({A: 2, B: 2})
+    assert cluster.capacity.tolist() == [2 * groups.speed(A), 2 * groups.speed(B)]
 
 
 @settings(max_examples=50)
@@ -243,19 +250,42 @@ def test_an_executor_that_is_twice_as_slow_is_found(first, second):
 )
 def test_speeds_do_not_depend_on_what_a_record_costs_or_how_many_there_are(costs, slower, records):
     ways = [[(A, cost), (B, cost * slower)] for cost in costs]
-    speeds = followed(*seen_on(ways, records=float(records))).speeds()
-    assert speeds[A] / speeds[B] == pytest.approx(slower, rel=0.2)
+    groups = followed(*seen_on(ways, records=float(records)))
+    assert ratio(groups) == pytest.approx(slower, rel=0.01)
 
 
 def test_little_evidence_is_believed_little():
-    found = []
-    for count in (1, 2, 5, 20, 200):
-        speeds = followed(*seen_on([[(A, 1.0), (B, 2.0)]] * count)).speeds()
-        found.append(speeds[A] / speeds[B])
+    found = [ratio(followed(*seen_on([[(A, 1.0), (B, 2.0)]] * count))) for count in (1, 2, 5, 20)]
     assert (np.diff(found) > 0).all()
-    assert 1 < found[0] < 1.25
-    assert found[-1] == pytest.approx(2.0, rel=0.02)
+    assert 1.1 < found[0] < 1.5
+    assert found[-1] == pytest.approx(2.0, rel=0.001)
     assert found[-1] < 2.0
+
+
+def test_a_move_tells_as_much_of_one_executor_as_of_the_other():
+    groups = followed(*seen_on([[(A, 1.0), (B, 16.0)]]))
+    assert (groups.speed(A), groups.speed(B)) == pytest.approx((2.0, 0.5))
+    assert groups.speed(C) == 1.0
+
+
+def test_a_move_tells_once():
+    way = [[(A, 1.0), (B, 16.0)]]
+    assert ratio(followed(*seen_on(way, batches=50))) == ratio(followed(*seen_on(way, batches=2)))
+
+
+def test_nothing_new_is_learnt_from_a_move_that_went_as_expected():
+    groups = followed(*seen_on([[(A, 1.0), (B, 2.0)]] * 60))
+    known = groups.speed(A), groups.speed(B)
+    for batch in seen_on([[(B, 2.0), (A, 1.0)]]):
+        groups.add(batch, INTERVAL_MS)
+    assert (groups.speed(A), groups.speed(B)) == pytest.approx(known, rel=1e-6)
+
+
+def test_an_executor_that_has_become_slow_is_found():
+    groups = followed(*seen_on([[(A, 1.0), (B, 1.0)]] * 10))
+    for batch in seen_on([[(B, 3.0), (A, 1.0)]] * 10, batches=20):
+        groups.add(batch, INTERVAL_MS)
+    assert ratio(groups) == pytest.approx(3.0, rel=0.05)
 
 
 @settings(max_examples=50)
@@ -267,22 +297,39 @@ def test_little_evidence_is_believed_little():
     )
 )
 def test_speeds_are_within_limits_whatever_was_measured(ways):
-    speeds = followed(*seen_on(ways)).speeds()
-    assert all(0.1 <= speed <= 10.0 for speed in speeds.values())
+    groups = followed(*seen_on(ways))
+    limit = 10.0 * (1 + 1e-9)
+    assert all(1 / limit <= groups.speed(one) <= limit for one in "abcd")
 
 
 def test_speeds_that_cannot_be_are_clipped():
-    speeds = followed(*seen_on([[(A, 1e-6), (B, 1e6)]] * 50)).speeds()
-    assert speeds == {A: 10.0, B: 0.1}
+    groups = followed(*seen_on([[(A, 1e-6), (B, 1e6)]] * 50))
+    assert (groups.speed(A), groups.speed(B)) == pytest.approx((10.0, 0.1))
 
 
+@pytest.mark.parametrize("turn", [1, -1], ids=["before", "after"])
 @pytest.mark.parametrize("busy_ms, records", [(0.0, 10.0), (10.0, 0.0), (0.0, 0.0)])
-def test_no_time_and_no_records_tell_nothing_of_speeds(busy_ms, records):
+def test_no_time_and_no_records_tell_nothing_of_speeds(busy_ms, records, turn):
+    ways = [(busy_ms, records), (10.0, 10.0)][::turn]
     groups = followed(
-        *3 * [tasks(A, busy_ms, records, groups=10)],
-        *3 * [tasks(B, 10.0, 10.0, groups=10)],
+        *3 * [tasks(A, *ways[0], groups=10)],
+        *3 * [tasks(B, *ways[1], groups=10)],
     )
-    assert groups.speeds() == {}
+    assert (groups.speed(A), groups.speed(B)) == (1.0, 1.0)
+
+
+def test_batches_without_records_do_not_hide_what_a_record_takes():
+    idle = 3 * [tasks(A, 1.0)]
+    groups = followed(*3 * [tasks(A, 100.0, 100.0)], *idle, *3 * [tasks(B, 200.0, 100.0)])
+    assert ratio(groups) == pytest.approx(2**0.5)
+
+
+@pytest.mark.xfail(strict=True, reason="if the first batch after a move is idle, nothing is learnt")
+def test_a_batch_without_records_after_a_move_delays_what_it_tells():
+    groups = followed(*3 * [tasks(A, 100.0, 100.0)], *3 * [tasks(B, 1.0)])
+    for _ in range(3):
+        groups.add(tasks(B, 200.0, 100.0), INTERVAL_MS)
+    assert ratio(groups) > 1.1
 
 
 def test_what_loading_state_takes_does_not_make_an_executor_slow():
@@ -291,7 +338,7 @@ def test_what_loading_state_takes_does_not_make_an_executor_slow():
         tasks(B, 9_000.0, 100.0, groups=10),
         *3 * [tasks(B, 100.0, 100.0, groups=10)],
     )
-    assert groups.speeds() == pytest.approx({A: 1.0, B: 1.0})
+    assert (groups.speed(A), groups.speed(B)) == pytest.approx((1.0, 1.0))
 
 
 def test_loads_of_slow_executors_are_those_of_the_work():
@@ -312,36 +359,40 @@ def test_how_full_an_executor_is_does_not_depend_on_its_speed():
     assert full == pytest.approx(100 * 10 * 200.0 / INTERVAL_MS, rel=0.01)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what was measured before a move is taken for that of the new executor"
-)
-def test_a_move_to_a_slow_executor_does_not_change_the_load():
+@pytest.mark.parametrize("batches", [1, 2, 3, 10])
+def test_a_move_to_a_slow_executor_does_not_change_the_load(batches):
     groups = followed(*seen_on([*[[(A, 1.0), (B, 2.0)]] * 100, [(A, 1.0)]], batches=20))
     before = points(groups)[-1]
-    groups.add([Ran((0, 100), B, 200.0, 100.0)], INTERVAL_MS)
-    assert points(groups)[-1] == pytest.approx(before, rel=0.05)
+    for _ in range(batches):
+        groups.add([Ran((0, 100), B, 200.0, 100.0)], INTERVAL_MS)
+    assert points(groups)[-1] == pytest.approx(before, rel=0.01)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="what a record took long ago is compared with what it takes now"
-)
 def test_records_that_become_dearer_everywhere_do_not_make_an_executor_slow():
     ways = [[(A, 1.0), (B, 1.0), (B, 3.0)]] * 10 + [[(A, 1.0), (A, 1.0), (A, 3.0)]] * 10
-    speeds = followed(*seen_on(ways, batches=20)).speeds()
-    assert speeds[A] / speeds[B] == pytest.approx(1.0, abs=0.2)
+    groups = followed(*seen_on(ways, batches=20))
+    assert ratio(groups) == pytest.approx(1.0)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="executors are compared with the mean of those that a key group was on"
-)
 def test_executors_are_compared_by_way_of_others():
     ways = [[(A, 2.0), (B, 1.0)], [(B, 1.0), (C, 1.0)]] * 50
-    speeds = followed(*seen_on(ways)).speeds()
-    assert speeds[B] / speeds[C] == pytest.approx(1.0, rel=0.1)
-    assert speeds[C] / speeds[A] == pytest.approx(2.0, rel=0.2)
+    groups = followed(*seen_on(ways))
+    assert ratio(groups, B, C) == pytest.approx(1.0, rel=0.01)
+    assert ratio(groups, C, A) == pytest.approx(2.0, rel=0.01)
 
 
-@pytest.mark.xfail(strict=True, reason="executors that are gone are never forgotten")
+# Executors that are gone.
+
+
+def test_executors_that_are_gone_are_forgotten_and_others_are_not():
+    groups = followed(*seen_on([[(A, 1.0), (B, 2.0)]] * 10))
+    known = groups.speed(A), groups.speed(B)
+    groups.cluster({A: 1, B: 1, C: 1}, marked=frozenset({B}))
+    assert (groups.speed(A), groups.speed(B)) == known
+    groups.cluster({A: 1, C: 1})
+    assert (groups.speed(A), groups.speed(B)) == (known[0], 1.0)
+
+
 def test_memory_is_bounded_when_executors_come_and_go_for_ever():
     groups, sizes = KeyGroups(), []
     for number in range(200):
@@ -350,6 +401,72 @@ def test_memory_is_bounded_when_executors_come_and_go_for_ever():
         groups.cluster({f"{number:06}": 1})
         sizes.append(len(pickle.dumps(groups)))
     assert sizes[-1] < 2 * sizes[20]
+
+
+def after_a_slow_one():
+    """A has become known to be four times as slow as B and C, and is gone."""
+    ways = [[(A, 4.0), (B, 1.0)], [(A, 4.0), (C, 1.0)], [(B, 1.0), (C, 1.0)]] * 20
+    return followed(*seen_on([*ways, *8 * [[(A, 4.0)]]], batches=10))
+
+
+@pytest.mark.xfail(
+    strict=True, reason="loads keep the ms of an executor whose speed has been forgotten"
+)
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_a_load_that_was_measured_on_a_slow_executor_that_is_gone_does_not_change(batches):
+    """The same work takes 100 ms on B: a tenth of its time."""
+    groups = after_a_slow_one()
+    cluster, _ = groups.cluster({A: 1, B: 1, C: 1})
+    assert cluster.load[-8:, 0] / cluster.capacity[1] == pytest.approx([10.0] * 8, rel=0.01)
+    groups.cluster({B: 1, C: 1})
+    for _ in range(batches):
+        groups.add([Ran((0, i), B, 100.0, 100.0) for i in range(60, 68)], INTERVAL_MS)
+    cluster, _ = groups.cluster({B: 1, C: 1})
+    assert cluster.load[-8:, 0] / cluster.capacity[0] == pytest.approx([10.0] * 8, rel=0.1)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="a move from an executor whose speed has been forgotten is taken for news"
+)
+def test_who_takes_over_from_a_slow_executor_that_is_gone_does_not_become_faster():
+    groups = after_a_slow_one()
+    assert ratio(groups, B, C) == pytest.approx(1.0, rel=0.01)
+    groups.cluster({B: 1, C: 1})
+    for _ in range(3):
+        groups.add([Ran((0, i), B, 100.0, 100.0) for i in range(60, 68)], INTERVAL_MS)
+    assert ratio(groups, B, C) == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="those that are left stay as fast as they were beside a slow one"
+)
+def test_a_new_executor_is_as_fast_as_the_others_when_the_slow_one_is_gone():
+    groups = after_a_slow_one()
+    cluster, _ = groups.cluster({B: 1, C: 1, "new": 1})
+    assert cluster.capacity / cluster.capacity.mean() == pytest.approx([1.0] * 3, rel=0.1)
+
+
+# What is not a number.
+
+
+def test_what_is_not_known_changes_nothing():
+    nan = float("nan")
+    groups = followed(*3 * [tasks(A, 100.0, 100.0)])
+    groups.add(tasks(A, nan, 100.0), nan)
+    assert points(groups).tolist() == [10.0]
+    for _ in range(3):
+        groups.add(tasks(B, nan, 100.0), INTERVAL_MS)
+    assert groups.where[0, 0] == B
+    assert points(groups).tolist() == [10.0]
+    assert (groups.speed(A), groups.speed(B)) == (1.0, 1.0)
+
+
+def test_what_was_not_known_at_first_is_known_later():
+    nan = float("nan")
+    groups = followed(*3 * [tasks(A, nan, 100.0)], interval_ms=nan)
+    assert np.isnan(points(groups)).all()
+    groups.add(tasks(A, 100.0, 100.0), INTERVAL_MS)
+    assert points(groups).tolist() == [10.0]
 
 
 # Whatever happens.
@@ -392,5 +509,6 @@ def test_any_batches_give_a_cluster_with_every_live_key_group_placed_once(
         assert cluster.operator.tolist() == [operator for operator, _ in ids]
         assert cluster.load.shape == (len(ids), 1)
         assert not np.isinf(cluster.load).any()
+        assert all(0.099 < groups.speed(name) < 10.001 for name in names)
         assert set(np.array(names)[cluster.removed]) == marked & set(names)
     assert groups.batches == len(batches)
