@@ -1,7 +1,7 @@
 """Do executors send each other less if key groups that talk live together?
 
-Two stateful operators in a row with the same key: what partition i of the first one sends goes to
-partition i of the second one. Spark places both anyhow; with `penstock.attach` they come together.
+Two stateful operators in a row (deduplication) with the same key: what partition i of the first one
+sends goes to partition i of the second one. Spark places both anyhow; with `penstock.attach` they come together.
 `spark.shuffle.readHostLocalDisk=false` makes the executors of one machine count as remote.
 
     python benchmarks/collocate.py
@@ -10,15 +10,14 @@ partition i of the second one. Spark places both anyhow; with `penstock.attach` 
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
 
@@ -30,14 +29,7 @@ PARTITIONS = 16
 KEYS = 320
 BATCHES = 40
 LAST = 8
-SCHEMA = "key long, load string"
-
-
-def keep(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-    """Count records by key, and pass them on."""
-    for rows in batches:
-        state.update(((state.get[0] if state.exists else 0) + len(rows),))
-        yield rows
+SCHEMA = "key long, batch long, load string"
 
 
 def feed(folder: Path) -> None:
@@ -46,7 +38,7 @@ def feed(folder: Path) -> None:
     folder.mkdir()
     for number in range(BATCHES):
         loads = [generator.bytes(512).hex() for _ in range(KEYS)]
-        table = pa.table({"key": np.arange(KEYS), "load": loads})
+        table = pa.table({"key": np.arange(KEYS), "batch": [number] * KEYS, "load": loads})
         pq.write_table(table, folder / f"{number:04}.parquet")
 
 
@@ -63,9 +55,8 @@ def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, 
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         frame = stream.parquet(str(folder / "in"))
         for _ in range(2):
-            frame = frame.groupBy("key").applyInPandasWithState(
-                keep, SCHEMA, "count long", "append", "NoTimeout"
-            )
+            # Computed, so that Spark does not know that it is still partitioned by it.
+            frame = frame.withColumn("key", sf.col("key") + 0).dropDuplicates(["key", "batch"])
         query = (
             frame.writeStream.outputMode("append")
             .foreachBatch(penstock.placed(sink))

@@ -57,14 +57,13 @@ def count(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[p
 class Sink:
     """Keeps what batches return, and how long they take; the first one begins unevenly."""
 
-    uneven: bool = True
+    spark: SparkSession
     seen: list[tuple[int, int]] = field(default_factory=list)
     taken_s: list[float] = field(default_factory=list)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
-        spark = batch.sparkSession
         if number <= 1:
-            begin_unevenly(spark)
+            begin_unevenly(self.spark)
         start = time.monotonic()
         self.seen += [(row.key, row.total) for row in batch.collect()]
         self.taken_s.append(time.monotonic() - start)
@@ -111,7 +110,7 @@ class Trial:
 
 
 def run(spark: SparkSession, name: str, allocator: penstock.Allocator | None) -> Trial:
-    sink = Sink()
+    sink = Sink(spark)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         feed(spark, folder / "in")

@@ -591,9 +591,6 @@ def test_an_executor_that_vanished_is_not_the_fault_of_the_last_plan():
     assert last_reason(loop, "outcome") == UNKNOWN
 
 
-@pytest.mark.xfail(
-    strict=True, reason="key groups that have not come back yet are left out of old and new"
-)
 def test_a_plan_is_not_praised_when_an_executor_vanished_just_now():
     """No batch has ended since: the only key group that it moved is nowhere."""
     three = {"1": 1, "2": 1, "3": 1}

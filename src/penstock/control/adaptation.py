@@ -146,7 +146,8 @@ class Adaptation:
             return
         ids = self.groups.groups(names)
         places = [judged.places.get(group) for group in ids]
-        unlike = not ids or any(one not in names for one in places) or not cluster.live.any()
+        gone = any(group not in ids for group in judged.plan.moves)
+        unlike = gone or any(one not in names for one in places) or not cluster.live.any()
         if unlike or np.isnan(cluster.load).any():
             self._write("outcome", reason="executors have changed: nothing can be said of the plan")
             return

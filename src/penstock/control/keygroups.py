@@ -10,6 +10,8 @@ from penstock.policies.allocation import Cluster, Traffic
 # A state partition: the number of its operator, and its own.
 KeyGroup = tuple[int, int]
 
+# Where a load was measured if that executor has gone.
+_NOWHERE = ""
 # How much of a load is that of the newest batch.
 _NEWEST = 0.4
 # How much of a difference one move tells about the speeds of two executors.
@@ -67,35 +69,31 @@ class KeyGroups:
         """
         self.interval_ms = _blend(self.interval_ms, interval_ms)
         self.batches += 1
+        before = dict(self.where)
         for one in ran:
-            settled = self.where.get(one.group) == one.executor
             self.where[one.group] = one.executor
-            if settled:
+            if before.get(one.group) == one.executor:
                 self._learn(one)
 
     def _learn(self, one: Ran) -> None:
-        per_record_ms = one.busy_ms / one.records if one.records else float("nan")
-        before = self._busy.get(one.group)
-        if before is None:
-            self._busy[one.group] = _Busy(one.executor, one.busy_ms, per_record_ms)
-        elif before.executor == one.executor:
-            before.total_ms = _blend(before.total_ms, one.busy_ms)
-            before.per_record_ms = _blend(before.per_record_ms, per_record_ms)
-        else:
-            self._compare(before, one.executor, per_record_ms)
-            total_ms = before.total_ms * self.speed(before.executor) / self.speed(one.executor)
-            blended = _blend(total_ms, one.busy_ms)
-            self._busy[one.group] = _Busy(one.executor, blended, per_record_ms)
+        busy = self._busy.setdefault(one.group, _Busy(one.executor, one.executor))
+        if one.records:
+            self._compare(busy, one)
+        total_ms = busy.total_ms * self.speed(busy.executor) / self.speed(one.executor)
+        busy.total_ms, busy.executor = _blend(total_ms, one.busy_ms), one.executor
 
-    def _compare(self, before: "_Busy", executor: str, per_record_ms: float) -> None:
+    def _compare(self, busy: "_Busy", one: Ran) -> None:
         """Learn from a key group that has moved how fast two executors are."""
-        if not (before.per_record_ms > 0 and per_record_ms > 0):
+        before_ms, now_ms = busy.per_record_ms, one.busy_ms / one.records
+        if busy.compared == one.executor:
+            busy.per_record_ms = _blend(before_ms, now_ms)
             return
-        faster = float(np.log(before.per_record_ms / per_record_ms))
-        old, new = (self._log_speed.get(one, 0.0) for one in (before.executor, executor))
-        change = _TOLD * (faster - (new - old))
-        for one, speed in ((before.executor, old - change), (executor, new + change)):
-            self._log_speed[one] = float(np.clip(speed, -_FASTEST, _FASTEST))
+        if before_ms > 0 and now_ms > 0:
+            old, new = (self._log_speed.get(e, 0.0) for e in (busy.compared, one.executor))
+            change = _TOLD * (float(np.log(before_ms / now_ms)) - (new - old))
+            for executor, speed in ((busy.compared, old - change), (one.executor, new + change)):
+                self._log_speed[executor] = float(np.clip(speed, -_FASTEST, _FASTEST))
+        busy.per_record_ms, busy.compared = now_ms, one.executor
 
     def speed(self, executor: str) -> float:
         """Return how fast an executor is, compared with the others; 1 if nothing tells."""
@@ -119,7 +117,7 @@ class KeyGroups:
         groups = self.groups(executors)
         index = {group: i for i, group in enumerate(groups)}
         names = list(executors)
-        self._log_speed = {one: v for one, v in self._log_speed.items() if one in executors}
+        self._forget_all_but(set(executors))
         load = [self._points(group) for group in groups]
         pairs = [
             (index[a], index[b], volume)
@@ -139,6 +137,24 @@ class KeyGroups:
         )
         return cluster, names
 
+    def _forget_all_but(self, alive: set[str]) -> None:
+        """Forget executors that have gone; what was measured there is kept, at a speed of 1."""
+        for busy in self._busy.values():
+            if busy.executor not in alive:
+                busy.total_ms *= self.speed(busy.executor)
+                busy.executor = _NOWHERE
+            if busy.compared not in alive:
+                busy.per_record_ms = float("nan")
+        kept = {one: speed for one, speed in self._log_speed.items() if one in alive}
+        if len(kept) == len(self._log_speed):
+            return
+        # Speeds are relative: those who stay are now the measure.
+        mean = sum(kept.values()) / max(1, len(kept))
+        self._log_speed = {one: speed - mean for one, speed in kept.items()}
+        for busy in self._busy.values():
+            if busy.executor == _NOWHERE:
+                busy.total_ms *= float(np.exp(-mean))
+
     def groups(self, executors: Iterable[str]) -> list[KeyGroup]:
         """Return the key groups that are on live executors; Spark places the others anew."""
         alive = set(executors)
@@ -154,11 +170,12 @@ class KeyGroups:
 
 @dataclass
 class _Busy:
-    """What a key group takes in a batch, in all and for a record, and where that was measured."""
+    """What a key group takes, in a batch and for a record, and where that was measured."""
 
     executor: str
-    total_ms: float
-    per_record_ms: float
+    compared: str
+    total_ms: float = float("nan")
+    per_record_ms: float = float("nan")
 
 
 def _blend(before: float, newest: float) -> float:

@@ -146,6 +146,7 @@ class Placing:
             if pending.executor not in alive or pending.executor not in self._hosts:
                 # Spark would wait for it before it takes another one.
                 del self._pending[number, partition]
+                self._loop.carried_out()
                 continue
             host, _ = self._hosts[pending.executor]
             where = operators[number], partition, pending.executor, host
