@@ -1,8 +1,9 @@
 """Do executors send each other less if key groups that talk live together?
 
 Two stateful operators in a row (deduplication) with the same key: what partition i of the first one
-sends goes to partition i of the second one. Spark places both anyhow; with `penstock.attach` they come together.
-`spark.shuffle.readHostLocalDisk=false` makes the executors of one machine count as remote.
+sends goes to partition i of the second one. Spark places both anyhow; with `penstock.attach` they
+come together. `spark.shuffle.readHostLocalDisk=false` makes the executors of one
+machine count as remote.
 
     python benchmarks/collocate.py
 """
