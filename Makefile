@@ -29,6 +29,9 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/gain.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/place.py
+	$(BIN)/python benchmarks/collocate.py
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Make the pictures of the README and the docs anew

@@ -86,7 +86,7 @@ def remote_bytes(spark: SparkSession, run_id: str) -> tuple[float, float]:
     """Return bytes that were read from other executors: in a batch, and by the last operator."""
     total, last_stage, batches = 0.0, 0.0, 0
     for job in internals.jobs_after(spark, run_id, -1)[-LAST:]:
-        done = internals.batch_of_job(spark, job)
+        done = internals.job_done(spark, job)
         if done is None:
             continue
         batches += 1

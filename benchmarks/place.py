@@ -144,7 +144,7 @@ def _busiest(spark: SparkSession, run_id: str) -> float:
     """Return the busiest executor over the mean one, in the last batches."""
     busy: dict[str, float] = {}
     for job in internals.jobs_after(spark, run_id, -1)[-LAST:]:
-        done = internals.batch_of_job(spark, job)
+        done = internals.job_done(spark, job)
         if done is not None:
             for task in internals.tasks_of(spark, max(done.stages)):
                 ms = float(task["taskMetrics"]["executorRunTime"])

@@ -23,6 +23,7 @@ def main() -> None:
     args = parser.parse_args()
     with StandaloneCluster(args.workers, args.cores, args.memory_mb) as cluster:
         print(f"{cluster.url}: {args.workers} workers with {args.cores} cores. Ctrl-C ends it")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
 

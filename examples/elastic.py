@@ -1,7 +1,7 @@
 """Let executors follow a stream: more of them before it is too late, fewer when they are idle.
 
-A stream of orders comes at a rate that rises to four times as much, and falls again. Each order
-waits for a slow service. `penstock.attach` watches the query and adds and removes executors; it
+Orders come in waves of two minutes: a steady stream, of which more and then fewer have to ask a
+slow service. `penstock.attach` watches the query and adds and removes executors; it
 would do so for any query, also for one that has no balanced operator.
 
     python examples/elastic.py                     # starts a cluster of its own
@@ -59,7 +59,8 @@ def main() -> None:
 def run(spark: SparkSession, args: argparse.Namespace, folder: str) -> None:
     """Start the query, attach to it, and show what follows."""
     ticks = spark.readStream.format("rate").option("rowsPerSecond", 64).load()
-    # The rate source is steady: a wave of two minutes lets a part of it through.
+    # The rate source is steady, so what a record costs on average comes and goes. With a source of
+    # your own the scaler also forecasts how many come.
     share = 0.6 - 0.4 * sf.cos(sf.unix_timestamp("timestamp") * 2 * sf.pi() / 120)
     orders = ticks.filter((sf.abs(sf.hash("value")) % 1000) / 1000 < share)
     operator = penstock.balance(

@@ -113,7 +113,7 @@ def test_mistakes_are_told(begin, files, wrong, message):
 
 
 def test_what_is_no_query_is_refused(files):
-    with pytest.raises(PenstockError, match="query must be a streaming query of a classic session"):
+    with pytest.raises(PenstockError, match="query must be a streaming query of a classic"):
         penstock.attach(files, scale=penstock.Preventive())
 
 

@@ -146,12 +146,14 @@ class Adaptation:
             return
         ids = self.groups.groups(names)
         places = [judged.places.get(group) for group in ids]
-        gone = any(group not in ids for group in judged.plan.moves)
-        unlike = gone or any(one not in names for one in places) or not cluster.live.any()
+        worker = {name: i for i, name in enumerate(names)}
+        gone = not judged.plan.moves.keys() <= set(ids)
+        unlike = gone or any(one not in worker for one in places) or not cluster.live.any()
         if unlike or np.isnan(cluster.load).any():
-            self._write("outcome", reason="executors have changed: nothing can be said of the plan")
+            why = "executors have changed" if unlike else "loads are not known"
+            self._write("outcome", reason=f"{why}: nothing can be said of the plan")
             return
-        old = np.array([names.index(str(one)) for one in places], dtype=np.int64)
+        old = np.array([worker[str(one)] for one in places], dtype=np.int64)
         before, achieved = cluster.distance(old), cluster.distance(cluster.placement)
         more = cluster.mean / judged.mean if judged.mean else 1.0
         allowed = max(before, judged.plan.distance_after * more) * (1 + _WORSE) + _POINTS

@@ -117,6 +117,7 @@ class KeyGroups:
         groups = self.groups(executors)
         index = {group: i for i, group in enumerate(groups)}
         names = list(executors)
+        worker = {name: i for i, name in enumerate(names)}
         self._forget_all_but(set(executors))
         load = [self._points(group) for group in groups]
         pairs = [
@@ -128,7 +129,7 @@ class KeyGroups:
         cost = migration_cost or {}
         cluster = Cluster(
             load=np.array(load).reshape(len(groups), 1) if groups else np.zeros((0, 1)),
-            placement=np.array([names.index(self.where[g]) for g in groups], dtype=np.int64),
+            placement=np.array([worker[self.where[g]] for g in groups], dtype=np.int64),
             capacity=np.array([executors[one] * self.speed(one) for one in names]),
             removed=np.array([one in marked for one in names], dtype=np.bool_),
             operator=np.array([group[0] for group in groups], dtype=np.int64),

@@ -19,6 +19,8 @@ from penstock.spark.scaling import Scaling
 
 log = logging.getLogger("penstock")
 
+_SHORTEST_S = 0.2
+
 
 def attach(
     query: StreamingQuery,
@@ -52,7 +54,10 @@ def attach(
         What tells how it goes (`stats()`), and ends it (`detach()`).
     """
     if not isinstance(query, StreamingQuery):
-        raise PenstockError(f"query must be a streaming query of a classic session; got {query!r}")
+        raise PenstockError(
+            "query must be a streaming query of a classic session, as DataStreamWriter.start() "
+            f"returns it; got {query!r}"
+        )
     _refuse_wrong(scale, allocate)
     period_s = milliseconds("period", period) / 1000
     spark = _session_of(query)
@@ -65,7 +70,7 @@ def attach(
     if allocate is not None:
         _refuse_stateless(spark, query)
         placing = Placing(spark, query, allocate, written, name, dry)
-    return Attachment(query, scaling, placing, period_s, dry, written).begin()
+    return Attachment(spark, query, scaling, placing, period_s, dry, written).begin()
 
 
 def _refuse_wrong(scale: object, allocate: object) -> None:
@@ -84,24 +89,30 @@ def _refuse_wrong(scale: object, allocate: object) -> None:
 
 def _refuse_stateless(spark: SparkSession, query: StreamingQuery) -> None:
     """Refuse a query that is known to have no state, and tasks that may run anywhere."""
+    if not internals.can_place(spark):
+        raise PenstockError(
+            f"state cannot be placed on Spark {spark.version}, whose state stores are unknown to "
+            "this version of Penstock; use scale= alone"
+        )
     if internals.state_operators(spark, str(query.id)) == []:
         raise PenstockError(
             f"query {called(query)} has no stateful operator, so there is nothing to allocate; "
             "use scale= alone"
         )
-    wait = spark.sparkContext.getConf().get("spark.locality.wait", "3s") or "3s"
-    if wait.strip("smh ") in ("0", "0m"):
+    if internals.locality_wait_ms(spark) == 0:
         raise PenstockError(
-            f"spark.locality.wait must be > 0 for state to be placed, better 10s; got {wait}"
+            "spark.locality.wait and spark.locality.wait.process must be > 0 for state to be "
+            "placed, better 10s; got 0"
         )
 
 
 def detach(query: StreamingQuery) -> None:
     """End what `attach` began: executors stay as they are, and all instances get records again."""
     found = Attachment.of(query)
-    if found is None:
+    if found is not None:
+        found.detach()
+    elif query.isActive:
         raise PenstockError(f"query {called(query)} is not attached; nothing to detach")
-    found.detach()
 
 
 def _session_of(query: StreamingQuery) -> SparkSession:
@@ -115,6 +126,11 @@ def _session_of(query: StreamingQuery) -> SparkSession:
 
 def _refuse_short_period(spark: SparkSession, query: StreamingQuery, period_s: float) -> None:
     """Refuse a period in which the query would often have nothing to tell."""
+    if period_s < _SHORTEST_S:
+        raise PenstockError(
+            f"period must be at least {_SHORTEST_S:g} s; got {period_s:g} s. Numbers are "
+            "milliseconds: write '10 s'"
+        )
     interval_ms = internals.trigger_interval_ms(spark, str(query.id))
     if interval_ms is not None and 1000 * period_s < interval_ms:
         raise PenstockError(
@@ -127,8 +143,9 @@ def _must_watch_only(spark: SparkSession, scales: bool) -> bool:
     """Whether somebody else scales; refuse an application that nobody can scale."""
     if not internals.can_scale(spark):
         raise PenstockError(
-            f"executors cannot be added or removed on master {spark.sparkContext.master!r}; use a "
-            "cluster (standalone, YARN, Kubernetes), or dry_run=True to see what would be done"
+            f"there is but one executor on master {spark.sparkContext.master!r}: nothing can be "
+            "added, removed or moved; use a cluster (standalone, YARN, Kubernetes), or "
+            "dry_run=True to see what would be done"
         )
     if (
         scales
@@ -140,7 +157,3 @@ def _must_watch_only(spark: SparkSession, scales: bool) -> bool:
         )
         return True
     return False
-
-
-def _called(query: StreamingQuery) -> str:
-    return str(query.name or query.id)

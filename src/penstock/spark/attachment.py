@@ -1,17 +1,19 @@
 """The slow loop of one query: scaling and placing, planned together."""
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Journal
 from penstock.errors import PenstockError
+from penstock.spark import internals
 from penstock.spark.internals import first_line
 from penstock.spark.placing import Placing
 from penstock.spark.scaling import Scaling
@@ -23,6 +25,7 @@ _LOOK_S = 1.0
 _LOOKS = 5
 
 Batch = Callable[[DataFrame, int], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class AttachStats:
 
     Attributes:
         query: name or identity of the query.
-        executors: that the application has now; 0 if it does not scale.
+        executors: that the application has now.
         wanted: executors that the last plan wants; None before the first one.
         rate_per_s: at which records come; NaN before the first plan.
         pending: records that wait for want of capacity; NaN before the first plan.
@@ -78,6 +81,7 @@ class Attachment:
 
     def __init__(
         self,
+        spark: SparkSession,
         query: StreamingQuery,
         scaling: Scaling | None,
         placing: Placing | None,
@@ -88,6 +92,7 @@ class Attachment:
         self.query = called(query)
         self.dry_run = dry_run
         self.journal = journal
+        self._spark = spark
         self._query = query
         self._scaling = scaling
         self._placing = placing
@@ -96,7 +101,6 @@ class Attachment:
         self._failures = 0
         self._failure = ""
         self._stop = threading.Event()
-        self._hinting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="penstock-attach", daemon=True)
 
     def begin(self) -> "Attachment":
@@ -129,11 +133,7 @@ class Attachment:
         """Tell Spark where key groups should run, now that a batch is about to."""
         for one in list(cls._of_query.values()):
             if one.running and one._placing is not None:
-                try:
-                    with one._hinting:
-                        one._placing.hint()
-                except Exception as error:
-                    one._failed(error)
+                one._try(one._placing.hint)
 
     @property
     def scales(self) -> bool:
@@ -143,7 +143,14 @@ class Attachment:
     @property
     def running(self) -> bool:
         """Whether the loop runs: until the query ends or it is detached."""
-        return self._thread.is_alive()
+        return self._thread.is_alive() and not self._stop.is_set() and self._active
+
+    @property
+    def _active(self) -> bool:
+        """Whether the query is active; not if its application has gone."""
+        with contextlib.suppress(Exception):
+            return bool(self._query.isActive)
+        return False
 
     def stats(self) -> AttachStats:
         """Return what is done now, and why."""
@@ -152,7 +159,7 @@ class Attachment:
         reasons = [plan.reason for plan in (scale, place) if plan is not None]
         return AttachStats(
             query=self.query,
-            executors=len(self._scaling.fleet.executors()) if self._scaling else 0,
+            executors=len(internals.executors(self._spark)),
             wanted=scale.executors if scale else None,
             rate_per_s=scale.rate_per_s if scale else float("nan"),
             pending=scale.pending if scale else float("nan"),
@@ -171,21 +178,25 @@ class Attachment:
         self._stop.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=10)
-        if self._scaling is not None:
-            self._scaling.release()
 
     def _run(self) -> None:
         pause_s = min(_LOOK_S, self._period_s / _LOOKS)
         self._due_s = time.monotonic() + self._period_s
         while not self._stop.wait(pause_s):
-            try:
-                if not self._query.isActive:
-                    self.journal.write("end", query=self.query, reason="the query has ended")
-                    return
-                self._step()
-            except Exception as error:
-                # The loop is there to help: it must not stop, nor the query.
-                self._failed(error)
+            if not self._active:
+                self.journal.write("end", query=self.query, reason="the query has ended")
+                break
+            self._step()
+        if self._scaling is not None:
+            self._try(self._scaling.release)
+
+    def _try(self, work: Callable[[], T]) -> T | None:
+        """Do a part of the work; what fails is told, and the rest goes on, as does the query."""
+        try:
+            return work()
+        except Exception as error:
+            self._failed(error)
+            return None
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
@@ -203,17 +214,17 @@ class Attachment:
         due = time.monotonic() >= self._due_s
         if due:
             self._due_s = time.monotonic() + self._period_s
-        if self._scaling is not None:
-            self._scaling.look()
+        scaling, placing = self._scaling, self._placing
+        if scaling is not None:
+            self._try(scaling.look)
             if due:
-                self._scaling.decide()
-        if self._placing is not None:
-            with self._hinting:
-                self._placing.look()
-                if due:
-                    self._placing.decide(self._scaling.marked if self._scaling else frozenset())
-        if self._scaling is not None:
-            self._scaling.follow(self._placing.holders() if self._placing else frozenset())
+                self._try(scaling.decide)
+        if placing is not None:
+            self._try(placing.look)
+            if due:
+                self._try(lambda: placing.decide(scaling.marked if scaling else frozenset()))
+        if scaling is not None and not self._stop.is_set():
+            self._try(lambda: scaling.follow(placing.holders() if placing else frozenset()))
 
 
 def placed(function: Batch) -> Batch:

@@ -6,6 +6,9 @@ from pyspark.sql import SparkSession
 
 from penstock.spark import internals
 
+# How many times its patience an executor may take to be emptied.
+_DRAIN = 12
+
 
 class Fleet:
     """Brings an application to a number of executors.
@@ -50,18 +53,31 @@ class Fleet:
         """Return those that are too many: they came last."""
         return [] if self._aim is None else self.executors()[self._aim :]
 
-    def approach(self, holders: frozenset[str] = frozenset()) -> None:
-        """Remove what is too much, if it can go now.
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Those that are too many, and those that are about to go."""
+        return frozenset(self._leaving) | frozenset(self.surplus())
+
+    def approach(self, holders: frozenset[str] = frozenset()) -> list[str]:
+        """Remove what is too much, if it can go now; return who goes although it holds state.
 
         Args:
-            holders: who must not go yet.
+            holders: who should be emptied first. They get some time for that: the state of who
+                does not get empty is loaded elsewhere, from the checkpoint.
         """
-        going = [one for one in self.surplus()[::-1] if one not in holders]
-        if not going:
+        surplus = self.surplus()[::-1]
+        waited_s = time.monotonic() - self._since_s
+        if not surplus:
             self._since_s = time.monotonic()
-            return
-        force = time.monotonic() - self._since_s > self._patience_s
-        self._leaving |= set(internals.remove_executors(self._spark, going, force))
+            return []
+        full = waited_s > _DRAIN * self._patience_s
+        going = [one for one in surplus if full or one not in holders]
+        if not going:
+            return []
+        force = waited_s > self._patience_s
+        gone = internals.remove_executors(self._spark, going, force)
+        self._leaving |= set(gone)
+        return [one for one in gone if one in holders]
 
     @property
     def missing(self) -> int:

@@ -1,6 +1,7 @@
 """Where the key groups of a query live: read from its tasks, changed by hints, confirmed."""
 
 import logging
+import threading
 from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,8 @@ log = logging.getLogger("penstock")
 
 # Batches in which a move must be confirmed.
 _BATCHES = 6
+# Jobs that fit nothing after which that is told.
+_UNLIKE = 10
 
 
 @dataclass
@@ -62,6 +65,9 @@ class Placing:
         self._last_job = max(internals.jobs_after(self.spark, self._run, -1), default=-1)
         self._began_ms = 0.0
         self._stages: dict[int, int] = {}
+        self._unlike = 0
+        # Hints come from the loop, and from the thread of the query's batches.
+        self._hinting = threading.RLock()
 
     @property
     def _run(self) -> str:
@@ -77,34 +83,45 @@ class Placing:
         if self._operators is None:
             self._operators = internals.state_operators(self.spark, str(self.query.id))
             if self.stateless:
-                reason = "the query has no stateful operator: there is nothing to place"
-                log.warning("%s: %s", self.name, reason)
-                self.journal.write("warning", query=self.name, reason=reason)
+                self._warn("the query has no stateful operator: there is nothing to place")
         if not self._operators:
             return
         for job in internals.jobs_after(self.spark, self._run, self._last_job):
-            batch = internals.batch_of_job(self.spark, job)
-            if batch is None:
+            done = internals.job_done(self.spark, job)
+            if done is None:
                 break  # it still runs
             self._last_job = job
-            self._add(batch)
+            self._add(done)
         self.hint()
 
-    def _add(self, batch: internals.JobDone) -> None:
+    def _warn(self, reason: str) -> None:
+        log.warning("%s: %s", self.name, reason)
+        self.journal.write("warning", query=self.name, reason=reason)
+
+    def _add(self, job: internals.JobDone) -> None:
         """Take the tasks of a job, if it has executed all stateful operators."""
-        if not batch.succeeded:
+        if not job.succeeded:
             return
         ran = []
         for operator in self._operators or []:
-            stage = operator.stage(batch.stages)
+            stage = operator.stage(job.stages)
             tasks = [] if stage is None else internals.tasks_of(self.spark, stage)
             if stage is None or len(tasks) != operator.partitions:
-                return  # not the stage it is taken for, or it was run again in part
+                # Not the stage it is taken for, or a job that reads what is cached.
+                self._unlike += 1
+                if self._unlike == _UNLIKE and not self.groups.batches:
+                    self._warn(
+                        f"the stages of {_UNLIKE} jobs do not fit the {operator.partitions} "
+                        f"partitions of stateful operator {operator.number}: nothing is placed"
+                    )
+                return
             self._stages[operator.number] = stage
             ran += [_ran(operator, one) for one in tasks]
-        interval_ms = batch.began_ms - self._began_ms if self._began_ms else batch.taken_ms
-        self._began_ms = batch.began_ms
-        self.groups.add(ran, max(interval_ms, 1.0))
+        interval_ms = job.began_ms - self._began_ms if self._began_ms else job.taken_ms
+        self._began_ms = job.began_ms
+        # After a pause of the source the next batch is no measure of how often they come.
+        longest_ms = 10 * max(job.taken_ms, self.groups.interval_ms)
+        self.groups.add(ran, max(1.0, min(interval_ms, longest_ms)))
         self._confirm()
 
     def _confirm(self) -> None:
@@ -116,41 +133,50 @@ class Placing:
                 del self._pending[group]
                 self.moved += 1
             elif pending.batches >= _BATCHES:
-                del self._pending[group]
-                self.failed += 1
-                reason = f"key group {group} has not come to executor {pending.executor}"
-                self.journal.write("warning", query=self.name, reason=reason)
+                self._give_up(group, f"has not come to executor {pending.executor}")
         if under_way and not self._pending:
             self._loop.carried_out()
+
+    def _give_up(self, group: KeyGroup, why: str) -> None:
+        del self._pending[group]
+        self.failed += 1
+        self.journal.write("warning", query=self.name, reason=f"key group {group} {why}")
 
     def decide(self, marked: frozenset[str]) -> None:
         """Plan, and begin to move."""
         if not self._operators:
             return
-        self._hosts = internals.executor_hosts(self.spark)
-        slots = {one: cores for one, (_, cores) in self._hosts.items()}
+        for group, pending in list(self._pending.items()):
+            if pending.executor in marked:
+                self._give_up(group, f"stays: executor {pending.executor} is to be removed")
         if self._pending:
             return  # first things first
+        hosts = internals.executor_hosts(self.spark)
+        slots = {one: slots for one, (_, slots) in hosts.items()}
         self.plan = self._loop.plan(slots, marked, self._traffic(), self._costs())
         if not self.dry_run:
-            self._pending = {group: Pending(target) for group, target in self.plan.moves.items()}
+            moves = {group: Pending(target) for group, target in self.plan.moves.items()}
+            with self._hinting:
+                self._hosts, self._pending = hosts, moves
             self.hint()
 
     def hint(self) -> None:
         """Tell Spark where key groups should run; those whose executor has gone stay."""
-        if not self._pending:
-            return
-        operators = {one.number: one for one in self._operators or []}
-        alive = set(internals.executors(self.spark))
-        for (number, partition), pending in list(self._pending.items()):
-            if pending.executor not in alive or pending.executor not in self._hosts:
-                # Spark would wait for it before it takes another one.
-                del self._pending[number, partition]
+        with self._hinting:
+            if not self._pending:
+                return
+            operators = {one.number: one for one in self._operators or []}
+            alive = set(internals.executors(self.spark))
+            for (number, partition), pending in list(self._pending.items()):
+                if pending.executor not in alive or pending.executor not in self._hosts:
+                    # Spark would wait for it before it takes another one.
+                    self._give_up((number, partition), f"stays: {pending.executor} has gone")
+                    continue
+                host, _ = self._hosts[pending.executor]
+                where = operators[number], partition, pending.executor, host
+                internals.hint_location(self.spark, self._run, *where)
+            if not self._pending:
                 self._loop.carried_out()
-                continue
-            host, _ = self._hosts[pending.executor]
-            where = operators[number], partition, pending.executor, host
-            internals.hint_location(self.spark, self._run, *where)
 
     def holders(self) -> frozenset[str]:
         """Return the executors on which key groups live, or will."""

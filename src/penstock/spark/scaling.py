@@ -92,8 +92,8 @@ class Scaling:
 
     @property
     def marked(self) -> frozenset[str]:
-        """Executors that are to be removed."""
-        return frozenset() if self.dry_run else frozenset(self.fleet.surplus())
+        """Executors that are to be removed, or are about to go."""
+        return frozenset() if self.dry_run else self.fleet.leaving
 
     def follow(self, holders: frozenset[str] = frozenset()) -> None:
         """Give records to as many instances as there are slots, then let go what is too much.
@@ -106,7 +106,12 @@ class Scaling:
         staying = len(self.fleet.executors()) - len(self.fleet.surplus())
         for one in self._sensor.controllers():
             one.activate(max(1, staying) * self._loop.limits.slots)
-        self.fleet.approach(holders)
+        undrained = self.fleet.approach(holders)
+        if undrained:
+            self._warn(
+                f"executors {', '.join(undrained)} go although they were not emptied in time; "
+                "their state is loaded elsewhere, from the checkpoint"
+            )
 
     def release(self) -> None:
         """Let all instances get records again."""

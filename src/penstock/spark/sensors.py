@@ -138,7 +138,7 @@ class TaskTime:
         self._run = run
         self._last = max(internals.jobs_after(spark, run, -1), default=-1)
         self._running: list[int] = []
-        self._stages: set[int] = set()
+        self._stage = -1
 
     def new_ms(self) -> float:
         """Return the time of tasks of all jobs that have ended since the last call."""
@@ -149,13 +149,15 @@ class TaskTime:
         for job in jobs:
             # Spark forgets old jobs and stages: they count for nothing then.
             with contextlib.suppress(Py4JError):
-                stages = internals.stages_of(self._spark, job)
-                if stages is None:
+                done = internals.job_done(self._spark, job)
+                if done is None:
                     self._running.append(job)
                     continue
-                for stage in set(stages) - self._stages:
-                    self._stages.add(stage)
-                    total_ms += internals.task_ms(self._spark, stage)
+                # Jobs of a batch may share stages; numbers only grow.
+                for stage in done.stages:
+                    if stage > self._stage:
+                        total_ms += internals.task_ms(self._spark, stage)
+                self._stage = max([self._stage, *done.stages])
         return total_ms
 
 

@@ -124,10 +124,12 @@ class StandaloneCluster:
         while time.monotonic() < end:
             if sign in self._log(name).read_text(errors="replace"):
                 return
+            if any(process.poll() is not None for process in self._processes):
+                break
             time.sleep(0.1)
         last = self._log(name).read_text(errors="replace").strip().splitlines()[-3:]
         raise PenstockError(
-            f"the cluster's {name} did not start within {_START_S:g} s: {' '.join(last)}"
+            f"the cluster's {name} did not start (it has {_START_S:g} s): {' '.join(last)}"
         )
 
 

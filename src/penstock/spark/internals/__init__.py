@@ -4,6 +4,7 @@ from penstock.spark.internals.executors import (
     can_scale,
     executor_memory_bytes,
     executors,
+    locality_wait_ms,
     remove_executors,
     request_executors,
     slots_per_executor,
@@ -22,9 +23,8 @@ from penstock.spark.internals.frames import (
 )
 from penstock.spark.internals.jobs import (
     JobDone,
-    batch_of_job,
+    job_done,
     jobs_after,
-    stages_of,
     task_ms,
 )
 from penstock.spark.internals.jvm import (
@@ -40,6 +40,7 @@ from penstock.spark.internals.queries import (
 )
 from penstock.spark.internals.state import (
     StateOperator,
+    can_place,
     executor_hosts,
     hint_location,
     shuffle_read_bytes,
@@ -55,7 +56,7 @@ __all__ = [
     "arrow_schema",
     "as_event_time",
     "batch_of",
-    "batch_of_job",
+    "can_place",
     "can_scale",
     "checkpoint_of",
     "driver_addresses",
@@ -66,8 +67,10 @@ __all__ = [
     "folder_bytes",
     "hint_location",
     "is_event_time",
+    "job_done",
     "jobs_after",
     "last_batch",
+    "locality_wait_ms",
     "progress_after",
     "protect_from_partial_retries",
     "read_file",
@@ -77,7 +80,6 @@ __all__ = [
     "shuffle_read_bytes",
     "shuffled_bytes",
     "slots_per_executor",
-    "stages_of",
     "state_operators",
     "supported_session",
     "task_ms",

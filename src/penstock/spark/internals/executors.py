@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from penstock.spark.internals.jvm import java
 
-_DRIVER = "driver"
+DRIVER = "driver"
 
 
 def can_scale(spark: SparkSession) -> bool:
@@ -22,7 +22,7 @@ def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
 def executors(spark: SparkSession) -> list[str]:
     """Return the executors of the application, the oldest first; its driver if it is alone."""
     if not can_scale(spark):
-        return [_DRIVER]
+        return [DRIVER]
     known = str(spark.sparkContext._jsc.sc().getExecutorIds().mkString(","))
     return sorted(filter(None, known.split(",")), key=lambda one: (len(one), one))
 
@@ -60,3 +60,10 @@ def remove_executors(spark: SparkSession, names: list[str], force: bool) -> list
     wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(names).toSeq()
     gone = str(scheduler.killExecutors(wanted, False, False, force).mkString(","))
     return list(filter(None, gone.split(",")))
+
+
+def locality_wait_ms(spark: SparkSession) -> float:
+    """Return how long tasks wait for the executor that they prefer."""
+    settings = spark.sparkContext._jsc.sc().conf()
+    wait_ms = settings.getTimeAsMs("spark.locality.wait", "3s")
+    return float(settings.getTimeAsMs("spark.locality.wait.process", f"{wait_ms}ms"))

@@ -14,14 +14,6 @@ def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
     return sorted(number for number in map(int, filter(None, text.split(", "))) if number > last)
 
 
-def stages_of(spark: SparkSession, job: int) -> list[int] | None:
-    """Return the stages of a job that has ended; None while it runs."""
-    found = spark.sparkContext._jsc.sc().statusStore().job(job)
-    if str(found.status().toString()) == "RUNNING":
-        return None
-    return [int(one) for one in filter(None, str(found.stageIds().mkString(",")).split(","))]
-
-
 def task_ms(spark: SparkSession, stage: int) -> float:
     """Return how long the tasks of a stage have run, in total."""
     return float(
@@ -46,7 +38,7 @@ class JobDone:
     taken_ms: float
 
 
-def batch_of_job(spark: SparkSession, job: int) -> JobDone | None:
+def job_done(spark: SparkSession, job: int) -> JobDone | None:
     """Return what a job has done; None while it runs."""
     found = spark.sparkContext._jsc.sc().statusStore().job(job)
     ended = found.completionTime()

@@ -9,6 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from penstock.spark.internals.executors import DRIVER, can_scale
 from penstock.spark.internals.jvm import java
 from penstock.spark.internals.queries import execution_of
 
@@ -22,7 +23,6 @@ _JOIN_STORES = (
     "right-keyToNumValues",
     "right-keyWithIndexToValue",
 )
-_DRIVER = "driver"
 _EXCHANGE = "ShuffleExchangeExec"
 # How many of the newest shuffles are looked at, and how Spark packs their sizes.
 _SHUFFLES = 12
@@ -54,6 +54,22 @@ class StateOperator:
         ordered = sorted(stages, reverse=True)
         place = len(ordered) - self.shuffles - 1 + self.depth
         return ordered[place] if 0 <= place < len(ordered) else None
+
+
+def can_place(spark: SparkSession) -> bool:
+    """Whether this Spark has the state stores that are spoken to here."""
+    try:
+        stores = java(spark).org.apache.spark.sql.execution.streaming.state
+        store = stores.StateStoreId("", 0, 0, _STORE)
+        stores.StateStoreProviderId(store, java(spark).java.util.UUID.randomUUID())
+        return "reportActiveInstance" in dir(_coordinator(spark))
+    except (Py4JError, TypeError):
+        return False
+
+
+def _coordinator(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+    session: Any = spark._jsparkSession
+    return session.sessionState().streamingQueryManager().stateStoreCoordinator()
 
 
 def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | None:
@@ -91,8 +107,7 @@ def hint_location(
     """Let Spark prefer an executor for a state partition, when it next plans a batch."""
     jvm = java(spark)
     stores = jvm.org.apache.spark.sql.execution.streaming.state
-    session: Any = spark._jsparkSession
-    coordinator = session.sessionState().streamingQueryManager().stateStoreCoordinator()
+    coordinator = _coordinator(spark)
     run_id = jvm.java.util.UUID.fromString(run)
     nobody = jvm.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
     for name in operator.stores:
@@ -102,13 +117,17 @@ def hint_location(
 
 
 def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
-    """Return host and cores of the executors that are alive; of a driver that is alone."""
+    """Return host and slots of the executors that are alive; of the driver if it does it all."""
+    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
     found = {
-        str(one["id"]): (str(one["hostPort"]).rsplit(":", 1)[0], int(one["totalCores"]))
+        str(one["id"]): (
+            str(one["hostPort"]).rsplit(":", 1)[0],
+            max(1, int(one["totalCores"]) // cpus),
+        )
         for one in _json(spark, _store(spark).executorList(True))
     }
-    if len(found) > 1:
-        found.pop(_DRIVER, None)
+    if can_scale(spark):
+        found.pop(DRIVER, None)
     return found
 
 
@@ -133,7 +152,8 @@ def shuffled_bytes(spark: SparkSession, maps: int, reduces: int, total: float) -
     numbers = [int(one) for one in str(statuses.keys().mkString(",")).split(",") if one]
     found = []
     for number in sorted(numbers, reverse=True)[:_SHUFFLES]:
-        sizes = _sizes(jvm, statuses.apply(number).mapStatuses())
+        written = statuses.apply(number).mapStatuses()
+        sizes = _sizes(jvm, written) if len(written) == maps else []
         if len(sizes) == maps and all(len(one) == reduces for one in sizes):
             found.append(sizes)
     return min(found, key=lambda sizes: abs(sum(map(sum, sizes)) - total), default=[])
