@@ -193,8 +193,10 @@ def test_the_loop_ends_with_its_query(begin, files):
     query = begin(files, "over")
     attached = penstock.attach(query, scale=penstock.Preventive(), dry_run=True, period="200 ms")
     query.stop()
-    until(lambda: not attached.running)
+    assert not attached.running
+    until(attached.journal.entries)
     assert attached.journal.entries()[-1]["reason"] == "the query has ended"
+    penstock.detach(query)  # what has ended needs no error
 
 
 def test_files_that_are_not_read_yet_are_pending(begin, spark, files):
