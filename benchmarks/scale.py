@@ -37,13 +37,13 @@ from penstock.control.timeline import Look, Work
 from penstock.spark import internals, session
 from penstock.spark.standalone import StandaloneCluster
 
-COST_S = 0.06
-LOW_PER_S = 8.0
+COST_S = 0.04
+LOW_PER_S = 12.0
 MOST = 4
 TICK_S = 0.5
 PERIOD_S = 10.0
 # Seconds, and the load at their end.
-PHASES = ((30, 1), (120, 4), (30, 4), (30, 1), (90, 1))
+PHASES = ((30, 1), (120, 4), (30, 4), (30, 1), (60, 1))
 TOP_S = 165
 
 
