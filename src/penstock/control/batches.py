@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from penstock.control.reports import ExecutionReport, RouterReport
-from penstock.control.stats import BatchStats
+from penstock.control.stats import BatchStats, imbalance
 from penstock.policies.kernels import Float64
 
 T = TypeVar("T")
@@ -69,6 +69,10 @@ class Batch:
     def waiting_ms(self) -> float:
         """Mean time from arrival to execution; NaN if nothing was measured."""
         return self.waited_ms / self.waits if self.waits else float("nan")
+
+    def imbalance(self, instances: int) -> float:
+        """Busiest over mean of the first instances, minus 1; 0 until all have reported."""
+        return imbalance(self.busy_ms[:instances]) if self.complete else 0.0
 
     def stats(self, number: str) -> BatchStats:
         """Return what is known."""

@@ -16,7 +16,7 @@ from penstock.control.journal import Journal
 from penstock.control.policies import Policies
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
 from penstock.control.snapshots import Snapshot, read_pin
-from penstock.control.stats import OperatorStats, Tally, imbalance
+from penstock.control.stats import OperatorStats, Tally
 from penstock.control.timeline import Work
 from penstock.control.utilization import Utilization
 from penstock.control.warnings import Warnings, about_batch, about_router
@@ -244,7 +244,7 @@ class Controller:
 
     def _complete(self, number: str, batch: Batch) -> None:
         """Learn from a batch as a whole."""
-        self._tell_utilization(self._busy_ms(number, batch))
+        self._tell_utilization(batch.busy_ms[: self._active_in(number)])
         if self._policies.shedder is None:
             return
         self._follow_routers(batch)
@@ -266,10 +266,10 @@ class Controller:
         waiting = round(batch.waiting_ms, 3) if batch.waits else None
         self._write("observation", batch=number, **counts, waiting_ms=waiting)
 
-    def _busy_ms(self, number: str, batch: Batch) -> Float64:
-        """Return how busy those instances were that got records of a batch."""
+    def _active_in(self, number: str) -> int:
+        """Return how many instances got records of a batch."""
         pinned = self._pins.get(number)
-        return batch.busy_ms[: (pinned.instances if pinned else 0) or self.active]
+        return (pinned.instances if pinned else 0) or self.active
 
     def _follow_routers(self, batch: Batch) -> None:
         """Follow how records are spread over routers: each gets its share of the capacity."""
@@ -328,7 +328,7 @@ class Controller:
                 emitted=tally.emitted,
                 instances=tally.per_instance(),
                 active=self.active,
-                imbalance=self._imbalance(number, batch),
+                imbalance=batch.imbalance(self._active_in(number)) if batch else 0.0,
                 fallbacks=tally.fallbacks,
                 fallback_reason=tally.fallback_reason,
                 router_ms=tally.router_ms,
@@ -351,11 +351,6 @@ class Controller:
             found, pinned = self._batches.get(batch), self._pins.get(batch)
             rows = found.received if found is not None else 0
             return rows, pinned.began_s if pinned is not None else None
-
-    def _imbalance(self, number: str, batch: Batch | None) -> float:
-        if batch is None or not batch.complete:
-            return 0.0
-        return imbalance(self._busy_ms(number, batch))
 
     def _counts(self) -> tuple[int, int, int]:
         """Return records received, shed and processed: received = processed + shed.
