@@ -6,6 +6,7 @@ executor, with `penstock.attach`, and with it while the driver is killed and sta
 top. Every record must be in the sink exactly once.
 
     python benchmarks/scale.py
+    python benchmarks/scale.py --only attach
     python benchmarks/scale.py --loop      # only what the loop costs
 """
 
@@ -286,7 +287,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, default=Path("penstock-out/scale.json"))
     parser.add_argument("--loop", action="store_true", help="only what the loop costs")
-    parser.add_argument("--skip-restart", action="store_true", help="without the killed driver")
+    parser.add_argument("--only", help="one of the runs, by its name")
     parser.add_argument("--job", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.job:
@@ -301,9 +302,12 @@ def main() -> None:
     if args.loop:
         return
     length = float(sum(seconds for seconds, _ in PHASES))
-    ways = [("one executor", 1, False, 180.0), ("attach", MOST, False, length)]
-    if not args.skip_restart:
-        ways.append(("attach, driver killed", MOST, True, length))
+    ways = [
+        ("one executor", 1, False, 180.0),
+        ("attach", MOST, False, length),
+        ("attach, driver killed", MOST, True, length),
+    ]
+    ways = [way for way in ways if args.only in (None, way[0])]
     runs = []
     with StandaloneCluster(workers=MOST) as cluster:
         for name, most, restart, seconds in ways:
