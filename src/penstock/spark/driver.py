@@ -309,9 +309,11 @@ class Driver:
         if path is None:
             return
         controller.unsaved = False
+        # Before files are locked: a controller that pins a batch wants them while it is locked.
+        learnt = controller.save()
         try:
             with self._files:
-                internals.write_file(operator.spark, path, controller.save())
+                internals.write_file(operator.spark, path, learnt)
         except Exception as error:
             controller.unsaved = True
             reason = first_line(error)
