@@ -79,14 +79,17 @@ class Gatekeeper(RoutedOperator):
         journal: Path | str | None,
     ) -> None:
         shedding = checked_shedding(shedder, arrival, protect, spill)
-        keys = sf.lit(0) if key is None else key
+        # Without a key all records are alike: a column that needs a session is made when used.
+        self._alike = key is None
+        keys = "" if key is None else key
         super().__init__(name_of(self, name), keys, None, RoundRobin(1), journal, shedding)
 
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Return the frame without the records that are shed."""
         spark = internals.supported_session(frame)
         refuse_reserved(frame)
-        decided, spec, _, spill = self._decide(spark, frame, self.keys)
+        keys = (sf.lit(0),) if self._alike else self.keys
+        decided, spec, _, spill = self._decide(spark, frame, keys)
         if spill is None:
             return decided.filter(sf.col(INSTANCE) >= 0).drop(INSTANCE)
         numbers = [*map(str, range(len(frame.columns))), INSTANCE]
