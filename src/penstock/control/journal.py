@@ -61,6 +61,11 @@ class Journal:
                     log.warning("the journal %s ends here: %s", self.path, error)
                     self.path = None
 
+    def warn(self, query: str, reason: str) -> None:
+        """Tell people of a query, in the log and here."""
+        log.warning("%s: %s", query, reason)
+        self.write("warning", query=query, reason=reason)
+
     def entries(self) -> list[dict[str, Any]]:
         """Return the last entries, oldest first."""
         with self._lock:

@@ -1,6 +1,5 @@
 """Where the key groups of a query live: read from its tasks, changed by hints, confirmed."""
 
-import logging
 import threading
 from dataclasses import dataclass, field
 
@@ -13,8 +12,6 @@ from penstock.control.keygroups import KeyGroup, KeyGroups, Ran
 from penstock.policies.allocation import Allocator
 from penstock.spark import internals
 from penstock.spark.internals import StateOperator
-
-log = logging.getLogger("penstock")
 
 # Batches in which a move must be confirmed.
 _BATCHES = 6
@@ -83,7 +80,9 @@ class Placing:
         if self._operators is None:
             self._operators = internals.state_operators(self.spark, str(self.query.id))
             if self.stateless:
-                self._warn("the query has no stateful operator: there is nothing to place")
+                self.journal.warn(
+                    self.name, "the query has no stateful operator: there is nothing to place"
+                )
         if not self._operators:
             return
         for job in internals.jobs_after(self.spark, self._run, self._last_job):
@@ -93,10 +92,6 @@ class Placing:
             self._last_job = job
             self._add(done)
         self.hint()
-
-    def _warn(self, reason: str) -> None:
-        log.warning("%s: %s", self.name, reason)
-        self.journal.write("warning", query=self.name, reason=reason)
 
     def _add(self, job: internals.JobDone) -> None:
         """Take the tasks of a job, if it has executed all stateful operators."""
@@ -110,9 +105,10 @@ class Placing:
                 # Not the stage it is taken for, or a job that reads what is cached.
                 self._unlike += 1
                 if self._unlike == _UNLIKE and not self.groups.batches:
-                    self._warn(
+                    self.journal.warn(
+                        self.name,
                         f"the stages of {_UNLIKE} jobs do not fit the {operator.partitions} "
-                        f"partitions of stateful operator {operator.number}: nothing is placed"
+                        f"partitions of stateful operator {operator.number}: nothing is placed",
                     )
                 return
             self._stages[operator.number] = stage

@@ -1,6 +1,5 @@
 """How many executors a query has: read from its progress, changed through the cluster."""
 
-import logging
 import time
 from dataclasses import dataclass
 
@@ -12,8 +11,6 @@ from penstock.policies.scaling import Scaler
 from penstock.spark import internals
 from penstock.spark.fleet import Fleet
 from penstock.spark.sensors import QuerySensor
-
-log = logging.getLogger("penstock")
 
 # Share of an executor's memory that a query's state may fill.
 _STATE = 0.5
@@ -79,16 +76,13 @@ class Scaling:
         missing = self.fleet.missing
         self._short = self._short + 1 if missing and not anew else 0
         if (anew or missing) and not self.fleet.aim(executors):
-            self._warn("the cluster has not taken the request")
+            self.journal.warn(self.name, "the cluster has not taken the request")
         if self._short == _PATIENCE:
-            self._warn(
+            self.journal.warn(
+                self.name,
                 f"{missing} of {executors} executors have not come for {_PATIENCE} periods; the "
-                "cluster may have no room for them"
+                "cluster may have no room for them",
             )
-
-    def _warn(self, reason: str) -> None:
-        log.warning("%s: %s", self.name, reason)
-        self.journal.write("warning", query=self.name, reason=reason)
 
     @property
     def marked(self) -> frozenset[str]:
@@ -108,9 +102,10 @@ class Scaling:
             one.activate(max(1, staying) * self._loop.limits.slots)
         undrained = self.fleet.approach(holders)
         if undrained:
-            self._warn(
+            self.journal.warn(
+                self.name,
                 f"executors {', '.join(undrained)} go although they were not emptied in time; "
-                "their state is loaded elsewhere, from the checkpoint"
+                "their state is loaded elsewhere, from the checkpoint",
             )
 
     def release(self) -> None:
