@@ -63,8 +63,8 @@ class Placing:
         self._began_ms = 0.0
         self._stages: dict[int, int] = {}
         self._unlike = 0
-        # Hints come from the loop, and from the thread of the query's batches.
-        self._hinting = threading.RLock()
+        # Moves are told and ended by the loop, and by the thread of the query's batches.
+        self._hinting = threading.Lock()
 
     @property
     def _run(self) -> str:
@@ -118,7 +118,8 @@ class Placing:
         # After a pause of the source the next batch is no measure of how often they come.
         longest_ms = 10 * max(job.taken_ms, self.groups.interval_ms)
         self.groups.add(ran, max(1.0, min(interval_ms, longest_ms)))
-        self._confirm()
+        with self._hinting:
+            self._confirm()
 
     def _confirm(self) -> None:
         """Look whether key groups have run where they should."""
@@ -142,9 +143,10 @@ class Placing:
         """Plan, and begin to move."""
         if not self._operators:
             return
-        for group, pending in list(self._pending.items()):
-            if pending.executor in marked:
-                self._give_up(group, f"stays: executor {pending.executor} is to be removed")
+        with self._hinting:
+            for group, pending in list(self._pending.items()):
+                if pending.executor in marked:
+                    self._give_up(group, f"stays: executor {pending.executor} is to be removed")
         if self._pending:
             return  # first things first
         hosts = internals.executor_hosts(self.spark)
