@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from completeness import assert_claims_and_plot
 
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, albic
-from penstock.experiments.results import Claim, Table
 from penstock.policies.allocation import Albic, Allocator
-from penstock.report import draw
 from penstock.sim import airline, datasets
 from penstock.sim.airline import Airline
 
@@ -36,15 +35,7 @@ def test_every_experiment_has_its_claims_and_its_plot(name, small):
     assert all(np.isfinite(s.value) for s in samples)
     keys = [(s.series, s.x, s.metric) for s in samples]
     assert len(set(keys)) == len(keys)
-    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
-    table = Table.of_samples(experiment.figure, samples)
-    claims = experiment.claims(table)
-    assert claims
-    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
-    assert len({claim.claim for claim in claims}) == len(claims)
-    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
-    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
-    assert image.startswith(b"\x89PNG")
+    assert_claims_and_plot(experiment, samples)
 
 
 def test_names_are_unique_and_metrics_fit():

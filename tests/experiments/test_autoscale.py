@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from completeness import assert_claims_and_plot
 
 from penstock.experiments import EXPERIMENTS, autoscale
 from penstock.experiments.autoscale_claims import advertising, survives
-from penstock.experiments.results import Claim, Table
+from penstock.experiments.results import Table
 from penstock.policies.scaling import Fixed, Preventive, Scaler, Topology
-from penstock.report import draw
 from penstock.sim.graphs import simulate_graph
 
 BY_NAME = {experiment.name: experiment for experiment in autoscale.EXPERIMENTS}
@@ -73,15 +73,7 @@ def test_one_stream_gives_all_numbers_of_all_series(name, short):
 def test_every_experiment_has_its_claims_and_its_plot(name, short):
     experiment = BY_NAME[name]
     samples = run(name)
-    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
-    table = Table.of_samples(experiment.figure, samples)
-    claims = experiment.claims(table)
-    assert claims
-    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
-    assert len({claim.claim for claim in claims}) == len(claims)
-    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
-    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
-    assert image.startswith(b"\x89PNG")
+    assert_claims_and_plot(experiment, samples)
 
 
 def test_traces_have_one_x_each(short):

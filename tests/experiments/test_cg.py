@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from completeness import assert_claims_and_plot
 
 from penstock.experiments import cg
-from penstock.experiments.results import Claim, Table
+from penstock.experiments.results import Table
 from penstock.policies.grouping import Grouping, KeyHash, RoundRobin
-from penstock.report import draw
 from penstock.sim import Stream, Words, simulate
 
 RECORDS = 6_000
@@ -47,15 +47,7 @@ def test_every_experiment_has_its_numbers_and_claims(name, short):
     experiment = BY_NAME[name]
     samples = run(name)
     assert all(np.isfinite(s.value) for s in samples)
-    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
-    table = Table.of_samples(experiment.figure, samples)
-    claims = experiment.claims(table)
-    assert claims
-    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
-    assert len({claim.claim for claim in claims}) == len(claims)
-    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
-    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
-    assert image.startswith(b"\x89PNG")
+    assert_claims_and_plot(experiment, samples)
 
 
 @pytest.mark.parametrize("name", ["cg-workers", "cg-homogeneous", "cg-virtual-workers"])
