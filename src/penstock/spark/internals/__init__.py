@@ -2,6 +2,7 @@
 
 from penstock.spark.internals.executors import (
     can_scale,
+    executor_hosts,
     executor_memory_bytes,
     executors,
     locality_wait_ms,
@@ -41,7 +42,6 @@ from penstock.spark.internals.queries import (
 from penstock.spark.internals.state import (
     StateOperator,
     can_place,
-    executor_hosts,
     hint_location,
     shuffle_read_bytes,
     shuffled_bytes,

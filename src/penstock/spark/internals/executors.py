@@ -4,9 +4,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals.jvm import java
+from penstock.spark.internals.jvm import as_json, java, status_store
 
-DRIVER = "driver"
+_DRIVER = "driver"
 
 
 def can_scale(spark: SparkSession) -> bool:
@@ -22,18 +22,29 @@ def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
 def executors(spark: SparkSession) -> list[str]:
     """Return the executors of the application, the oldest first; its driver if it is alone."""
     if not can_scale(spark):
-        return [DRIVER]
+        return [_DRIVER]
     known = str(spark.sparkContext._jsc.sc().getExecutorIds().mkString(","))
     return sorted(filter(None, known.split(",")), key=lambda one: (len(one), one))
 
 
+def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
+    """Return host and slots of the executors that are alive; of the driver if it does it all."""
+    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+    found = {
+        str(one["id"]): (
+            str(one["hostPort"]).rsplit(":", 1)[0],
+            max(1, int(one["totalCores"]) // cpus),
+        )
+        for one in as_json(spark, status_store(spark).executorList(True))
+    }
+    if can_scale(spark):
+        found.pop(_DRIVER, None)
+    return found
+
+
 def slots_per_executor(spark: SparkSession) -> int:
     """Return how many tasks an executor runs at a time."""
-    found = spark.sparkContext._jsc.sc().statusStore().executorList(True)
-    # A driver that is not alone has no cores for tasks.
-    cores = [int(found.apply(i).totalCores()) for i in range(min(2, found.size()))]
-    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
-    return max(1, max(cores, default=1) // cpus)
+    return max((slots for _, slots in executor_hosts(spark).values()), default=1)
 
 
 def executor_memory_bytes(spark: SparkSession) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals.jvm import java
+from penstock.spark.internals.jvm import java, status_store
 
 
 def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
@@ -16,9 +16,7 @@ def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
 
 def task_ms(spark: SparkSession, stage: int) -> float:
     """Return how long the tasks of a stage have run, in total."""
-    return float(
-        spark.sparkContext._jsc.sc().statusStore().lastStageAttempt(stage).executorRunTime()
-    )
+    return float(status_store(spark).lastStageAttempt(stage).executorRunTime())
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class JobDone:
 
 def job_done(spark: SparkSession, job: int) -> JobDone | None:
     """Return what a job has done; None while it runs."""
-    found = spark.sparkContext._jsc.sc().statusStore().job(job)
+    found = status_store(spark).job(job)
     ended = found.completionTime()
     if str(found.status().toString()) == "RUNNING" or not ended.isDefined():
         return None

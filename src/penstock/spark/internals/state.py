@@ -1,7 +1,6 @@
 """State partitions of streaming queries: where they live, what they cost, what they send."""
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals.executors import DRIVER, can_scale
-from penstock.spark.internals.jvm import java
+from penstock.spark.internals.jvm import as_json, java, status_store
 from penstock.spark.internals.queries import execution_of
 
 # A join of streams keeps four stores in a partition, or one with a newer format of state.
@@ -116,25 +114,10 @@ def hint_location(
         coordinator.reportActiveInstance(provider, host, executor, nobody)
 
 
-def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
-    """Return host and slots of the executors that are alive; of the driver if it does it all."""
-    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
-    found = {
-        str(one["id"]): (
-            str(one["hostPort"]).rsplit(":", 1)[0],
-            max(1, int(one["totalCores"]) // cpus),
-        )
-        for one in _json(spark, _store(spark).executorList(True))
-    }
-    if can_scale(spark):
-        found.pop(DRIVER, None)
-    return found
-
-
 def tasks_of(spark: SparkSession, stage: int, most: int = 100_000) -> list[dict[str, Any]]:
     """Return what is known of the tasks of a stage that have succeeded."""
-    attempt = int(_store(spark).lastStageAttempt(stage).attemptId())
-    told = _json(spark, _store(spark).taskList(stage, attempt, most))
+    attempt = int(status_store(spark).lastStageAttempt(stage).attemptId())
+    told = as_json(spark, status_store(spark).taskList(stage, attempt, most))
     return [one for one in told if one["status"] == "SUCCESS" and one.get("taskMetrics")]
 
 
@@ -173,15 +156,4 @@ def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - what
 
 def shuffle_read_bytes(spark: SparkSession, stage: int) -> float:
     """Return how much the tasks of a stage have read from shuffles."""
-    return float(_store(spark).lastStageAttempt(stage).shuffleReadBytes())
-
-
-def _store(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
-    return spark.sparkContext._jsc.sc().statusStore()
-
-
-def _json(spark: SparkSession, value: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """Read a list of the status store in one call: asking value by value takes thousands."""
-    writer = java(spark).org.apache.spark.status.api.v1.JacksonMessageWriter()
-    found: list[dict[str, Any]] = json.loads(str(writer.mapper().writeValueAsString(value)))
-    return found
+    return float(status_store(spark).lastStageAttempt(stage).shuffleReadBytes())
