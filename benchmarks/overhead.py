@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -23,8 +24,8 @@ import penstock
 from penstock.spark import session
 
 INSTANCES = 8
-# How often the two ways of routing small batches are measured, one after the other.
-TURNS = 8
+# Batches that are not counted: code is loaded and compiled in them.
+WARM_UP = 20
 
 
 def nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -64,13 +65,13 @@ def memory_mb() -> float:
     return int(line.split()[1]) / 1024
 
 
-def small_batches(spark: SparkSession, batches: int, grouping: str) -> dict[str, float]:
+def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
+    """Let many small batches follow one another, and look at the driver."""
     operator = penstock.balance(
         nothing,
         key="value",
         schema="timestamp timestamp, value long",
         instances=2,
-        grouping=grouping,
         name="idle",
     )
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
@@ -94,14 +95,12 @@ def small_batches(spark: SparkSession, batches: int, grouping: str) -> dict[str,
                     early = early or operator.stats()
         stats = operator.stats()
         tasks = spark.sparkContext.defaultParallelism * (stats.batches - early.batches)
-        durations = [p.durationMs["addBatch"] for p in query.recentProgress]
         spark.sparkContext.setLogLevel("OFF")  # it is stopped in the middle of a batch
         query.stop()
         spark.sparkContext.setLogLevel("ERROR")
         operator.close()
     return {
         "batches": stats.batches,
-        "median_batch_ms": statistics.median(durations),
         "router_ms": (stats.router_ms - early.router_ms) / tasks,
         "driver_mb_early": memory[batches // 10],
         "driver_mb_late": memory[batches],
@@ -109,28 +108,61 @@ def small_batches(spark: SparkSession, batches: int, grouping: str) -> dict[str,
     }
 
 
-def idle_loop(spark: SparkSession, batches: int) -> dict[str, float]:
+class Stepped:
+    """A query that does one small batch when it is told to."""
+
+    def __init__(self, spark: SparkSession, folder: Path, grouping: str) -> None:
+        self._files = folder / "in"
+        self._files.mkdir(parents=True)
+        self._steps = 0
+        self.operator = penstock.balance(
+            nothing, key="value", schema="value string", instances=2, grouping=grouping
+        )
+        self._query = (
+            spark.readStream.text(str(self._files))
+            .transform(self.operator)
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .start()
+        )
+
+    def step(self) -> float:
+        """Do a batch of ten records, and return how long it took in milliseconds."""
+        written = self._files.with_name("next")
+        written.write_text("".join(f"{value}\n" for value in range(10)))
+        written.rename(self._files / str(self._steps))
+        self._query.processAllAvailable()
+        told = [p for p in self._query.recentProgress if p.batchId == self._steps]
+        self._steps += 1
+        return float(told[0].durationMs["triggerExecution"])
+
+    def stop(self) -> None:
+        self._query.stop()
+        self.operator.close()
+
+
+def idle_loop(spark: SparkSession, steps: int) -> dict[str, float]:
     """Compare batches routed with a control loop and without one; both go through a router.
 
-    In turns, as batches of the same query get faster and faster while the JVM warms up.
+    Two queries take turns, batch by batch: whatever else slows a machine or warms a JVM meets both.
     """
-    long = small_batches(spark, batches, "posg")
-    ways: dict[str, list[dict[str, float]]] = {"round_robin": [], "posg": []}
-    for turn in range(TURNS):
-        for grouping in sorted(ways, reverse=turn % 2 == 0):
-            ways[grouping].append(small_batches(spark, max(20, batches // 8), grouping))
-    medians = {
-        grouping: [one["median_batch_ms"] for one in found] for grouping, found in ways.items()
-    }
-    without, with_loop = (statistics.mean(medians[grouping]) for grouping in ways)
-    errors = [statistics.stdev(found) / len(found) ** 0.5 for found in medians.values()]
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        ways = {name: Stepped(spark, Path(folder, name), name) for name in ("round_robin", "posg")}
+        taken_ms: dict[str, list[float]] = {name: [] for name in ways}
+        for step in range(WARM_UP + steps):
+            for name in sorted(ways, reverse=step % 2 == 0):
+                taken_ms[name].append(ways[name].step())
+        for one in ways.values():
+            one.stop()
+    without, with_loop = (np.array(taken_ms[name][WARM_UP:]) for name in ways)
+    # The median of differences, and how far it would be off by chance.
+    added = with_loop - without
+    resampled = np.random.default_rng(1).choice(added, (2_000, added.size))
     return {
-        **long,
-        "router_ms": statistics.mean(one["router_ms"] for one in ways["posg"]),
-        "without_loop_ms": without,
-        "with_loop_ms": with_loop,
-        "added_ms": with_loop - without,
-        "added_se_ms": sum(error**2 for error in errors) ** 0.5,
+        "without_loop_ms": float(np.median(without)),
+        "with_loop_ms": float(np.median(with_loop)),
+        "added_ms": float(np.median(added)),
+        "added_se_ms": float(np.median(resampled, axis=1).std()),
     }
 
 
@@ -139,10 +171,15 @@ def main() -> None:
     parser.add_argument("--narrow", type=int, default=5_000_000)
     parser.add_argument("--wide", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=200, help="small batches of either way")
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only-loop", action="store_true", help="only what the loop adds")
     parser.add_argument("--json", type=Path, default=Path("penstock-out/overhead.json"))
     args = parser.parse_args()
     spark = session("local[2]", "penstock-overhead", spark__driver__memory="4g")
+    if args.only_loop:
+        Console().print(idle_loop(spark, args.steps))
+        return
     narrow = spark.range(args.narrow).select((sf.col("id") % 4096).alias("key"), "id")
     text = sf.repeat(sf.sha2(sf.col("id").cast("string"), 256), 16)
     wide = spark.range(args.wide).select((sf.col("id") % 4096).alias("key"), text.alias("text"))
@@ -159,15 +196,16 @@ def main() -> None:
         table.add_row(name, *(f"{found[key]:.2f}" for key in ("repartition", "penstock", "ratio")))
     console = Console()
     console.print(table)
-    idle = report["small batches"] = idle_loop(spark, args.batches)
+    many = small_batches(spark, args.batches)
+    idle = report["small batches"] = {**many, **idle_loop(spark, args.steps)}
     console.print(
-        f"{idle['batches']} small batches, medians in turns: {idle['with_loop_ms']:.0f} ms "
+        f"{args.steps} small batches in turns: {idle['with_loop_ms']:.0f} ms "
         f"with a control loop, {idle['without_loop_ms']:.0f} ms without: {idle['added_ms']:+.1f} "
         f"+- {idle['added_se_ms']:.1f} ms (goal: under 5); a router works for "
         f"{idle['router_ms']:.1f} ms a batch"
     )
     console.print(
-        f"driver: {idle['driver_mb_early']:.0f} MB after a tenth of the batches, "
+        f"driver: {idle['driver_mb_early']:.0f} MB after a tenth of {idle['batches']} batches, "
         f"{idle['driver_mb_late']:.0f} MB after all"
     )
     args.json.parent.mkdir(parents=True, exist_ok=True)
