@@ -13,9 +13,14 @@ BY_NAME = {experiment.name: experiment for experiment in milp.EXPERIMENTS}
 
 @pytest.fixture
 def small(monkeypatch):
-    """Fewer periods, and no time for the solver."""
+    """Fewer periods and records, and no time for the solver."""
     monkeypatch.setattr(milp, "SOLVER_S", 0.05)
     monkeypatch.setattr(milp, "PERIODS", 14)
+    monkeypatch.setattr(milp, "RECORDS", 1_000)
+
+
+# The claims on solvers are about this budget; the other one is a time in seconds.
+XS = {"milp-solvers": (20,), "milp-solver-time": (0.05,)}
 
 
 def run(name, extra=None, seed=0, xs=None):
@@ -27,8 +32,7 @@ def run(name, extra=None, seed=0, xs=None):
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_experiment_has_its_claims_and_its_plot(name, small):
     experiment = BY_NAME[name]
-    # The claims on solvers are about this budget.
-    samples = run(name, xs=(20,) if name == "milp-solvers" else None)
+    samples = run(name, xs=XS.get(name))
     assert all(np.isfinite(s.value) for s in samples)
     keys = [(s.series, s.x, s.metric) for s in samples]
     assert len(set(keys)) == len(keys)
@@ -47,7 +51,7 @@ def test_series(small):
     series = {s.series for s in run("milp-solvers", xs=(5,))}
     assert series == {"flux", "local_search", "lower_bound", "highs"}
     series = {s.series for s in run("milp-wikipedia")}
-    assert series == {"flux", "local_search", "local_search_of_10", "unrestricted"}
+    assert series == {"flux", "local_search", "local_search_of_10", "unrestricted", "potc"}
 
 
 def test_an_allocator_of_ones_own_is_a_series_more(small):
@@ -58,9 +62,9 @@ def test_an_allocator_of_ones_own_is_a_series_more(small):
         return LocalSearch(budget, goal=3)
 
     for name in BY_NAME:
-        samples = run(name, {"mine": mine}, xs=BY_NAME[name].xs[:1])
+        samples = run(name, {"mine": mine}, xs=XS.get(name))
         assert any(s.series == "mine" for s in samples)
-    assert given == [5, 5, 5, 20, 20, 13]
+    assert given == [20, 20, 20, 20, 20, 20, 20, 20, 13]
 
 
 def test_the_same_seed_gives_the_same_numbers(small):
@@ -100,3 +104,11 @@ def test_wikipedia():
     found = {claim.claim: claim.holds for claim in BY_NAME["milp-wikipedia"].claims(table)}
     assert found["load distance below 1 point, mean over periods"]
     assert found["never more than 13 migrations"]
+
+
+def test_both_choices_are_even_but_for_what_is_merged(monkeypatch):
+    monkeypatch.setattr(milp, "PERIODS", 20)
+    merging = [s.value for s in milp.both_choices(0) if s.metric == "distance"]
+    monkeypatch.setattr(milp, "MERGE", 0.0)
+    alone = [s.value for s in milp.both_choices(0) if s.metric == "distance"]
+    assert max(alone) < 0.5 < min(merging)

@@ -46,6 +46,24 @@ def solvers(table: Table) -> list[Claim]:
     ]
 
 
+def solver_time(table: Table) -> list[Claim]:
+    """Figures 2 to 4, over time: after the longest one."""
+    found = []
+    for workers in (20, 40, 60):
+        metric = f"distance_{workers}"
+        distances = table.means("highs", metric)
+        last = max(distances, key=float)
+        alone = distances[last]
+        name = f"{workers} workers, {last} s: the solver's load distance"
+        found += [
+            at_most(f"{name} relative to Flux's", 1.0, alone / table.mean(FLUX, last, metric)),
+            at_least(
+                f"{name} relative to our search's", 1.0, alone / table.mean(OURS, last, metric)
+            ),
+        ]
+    return found
+
+
 def scale_in(table: Table) -> list[Claim]:
     """Figure 5."""
     found = []
@@ -90,6 +108,7 @@ def wikipedia(table: Table) -> list[Claim]:
             "load distance below 1 point, worst mean of a period", 1.0, max(means[OURS].values())
         ),
         at_least("Flux: load distance relative to ours", 1.5, mean[FLUX] / mean[OURS]),
+        at_least("PoTC: load distance relative to ours", 1.5, mean["potc"] / mean[OURS]),
         at_most("never more than 13 migrations", 13, most),
         at_most(
             "unrestricted: distance relative to 13 migrations",
