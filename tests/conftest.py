@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import os
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +14,13 @@ collect_ignore_glob = ["spark/jobs/*"]
 
 
 def pytest_configure() -> None:
+    """Prepare what tests run on."""
+    # JVMs of tests live for a short time, many at once: the best code would come too late.
+    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    _forget_old_kernels()
+
+
+def _forget_old_kernels() -> None:
     """Remove compiled kernels that are older than the source: Numba sees one file only."""
     source = Path(penstock.__file__).parent
     cached = list(source.rglob("*.nb[ic]"))

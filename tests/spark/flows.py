@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from penstock import Shedder
 
-WAIT_S = 120
+WAIT_S = 400
 NUMBERED = "entity string, n int"
 TIMED = "entity string, n int, ts timestamp, priority string"
 OLD = "2020-01-01T00:00:00Z"

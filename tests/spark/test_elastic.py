@@ -15,7 +15,7 @@ def expected(sent):
 
 
 def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path):
-    finished("elastic", tmp_path, "static", wait_s=300)
+    finished("elastic", tmp_path, "static", wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["executors"] == [1, 3, 2]
     assert (stats["dry_run"], stats["failures"], stats["active"]) == (False, 0, 3)
@@ -31,7 +31,7 @@ def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path):
 
 
 def test_with_dynamic_allocation_it_only_watches(spark, tmp_path):
-    finished("elastic", tmp_path, "dynamic", wait_s=300)
+    finished("elastic", tmp_path, "dynamic", wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["dry_run"]
     assert stats["received"] == stats["processed"] == stats["sent"]

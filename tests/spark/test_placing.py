@@ -19,7 +19,7 @@ def test_key_groups_go_where_the_allocator_says(tmp_path, sink):
         with started("place", tmp_path, "endless") as process:
             until((tmp_path / "gathered").exists, process, "place", tmp_path)
             kill(process)
-    finished("place", tmp_path, sink, wait_s=400)
+    finished("place", tmp_path, sink, wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["gathered"] == 1
     assert stats["moved"] >= 1

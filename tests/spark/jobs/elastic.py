@@ -14,7 +14,7 @@ from penstock.spark import session
 from penstock.spark.standalone import StandaloneCluster
 
 place, dynamic = Path(sys.argv[1]), sys.argv[2] == "dynamic"
-WAIT_S = 90
+WAIT_S = 300
 logging.basicConfig(filename=place / "warnings.log", level=logging.WARNING)
 
 

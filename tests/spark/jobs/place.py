@@ -15,7 +15,7 @@ import penstock
 from penstock.spark import session
 
 place, way = Path(sys.argv[1]), sys.argv[2]
-WAIT_S = 100
+WAIT_S = 300
 PARTITIONS = 6
 
 
