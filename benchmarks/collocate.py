@@ -1,9 +1,9 @@
 """Do executors send each other less if key groups that talk live together?
 
 Two stateful operators in a row (deduplication) with the same key: what partition i of the first one
-sends goes to partition i of the second one. Spark places both anyhow; with `penstock.attach` they
-come together. `spark.shuffle.readHostLocalDisk=false` makes the executors of one
-machine count as remote.
+sends goes to partition i of the second one. They begin apart, each on another executor, as in the
+ALBIC paper: left alone, they stay so; with `penstock.attach` they come together.
+`spark.shuffle.readHostLocalDisk=false` makes the executors of one machine count as remote.
 
     python benchmarks/collocate.py
 """
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from beginning import begin
 from penstock.spark import internals, session
 
 EXECUTORS = 4
@@ -43,11 +44,18 @@ def feed(folder: Path) -> None:
         pq.write_table(table, folder / f"{number:04}.parquet")
 
 
+def apart(operator: int, partition: int) -> int:
+    """Key groups in turn, those that talk to each other on neighbours."""
+    return partition + operator
+
+
 def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, Any]:
     """Return how many bytes went from executor to executor in the last batches."""
     seen = [0]
 
     def sink(batch: DataFrame, number: int) -> None:
+        if number <= 1:
+            begin(spark, apart)
         seen[0] += batch.count()
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:

@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from beginning import begin
 from penstock.spark import internals, session
 from penstock.spark.attachment import Attachment
 
@@ -68,22 +69,15 @@ class Sink:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         if number <= 1:
-            begin_unevenly(self.spark)
+            begin(self.spark, unevenly)
         start = time.monotonic()
         self.seen += [(row.key, row.total) for row in batch.collect()]
         self.taken_s.append(time.monotonic() - start)
 
 
-def begin_unevenly(spark: SparkSession) -> None:
+def unevenly(operator: int, partition: int) -> int:
     """Half of the key groups on the first executor, the others in turn."""
-    (query,) = spark.streams.active
-    hosts = internals.executor_hosts(spark)
-    names = sorted(hosts)
-    for operator in internals.state_operators(spark, str(query.id)) or []:
-        for partition in range(operator.partitions):
-            name = names[0] if partition % 2 else names[partition // 2 % len(names)]
-            where = operator, partition, name, hosts[name][0]
-            internals.hint_location(spark, str(query.runId), *where)
+    return 0 if partition % 2 else partition // 2
 
 
 def feed(spark: SparkSession, folder: Path, batches: int) -> None:

@@ -44,7 +44,7 @@ MOST = 4
 TICK_S = 0.5
 PERIOD_S = 10.0
 # Seconds, and the load at their end.
-PHASES = ((30, 1), (120, 4), (30, 4), (30, 1), (60, 1))
+PHASES = ((30, 1), (120, 4), (30, 4), (30, 1), (120, 1))
 TOP_S = 165
 
 
