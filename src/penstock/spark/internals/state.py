@@ -176,7 +176,10 @@ def shuffled_bytes(
     numbers = [int(one) for one in str(statuses.keys().mkString(",")).split(",") if one]
     found = []
     for number in sorted(numbers, reverse=True)[:_SHUFFLES]:
-        statuses_of = statuses.apply(number).mapStatuses()
+        status = statuses.get(number)
+        if status.isEmpty():
+            continue  # Spark has just cleaned it up
+        statuses_of = status.get().mapStatuses()
         sizes = _sizes(jvm, statuses_of) if len(statuses_of) == len(written) else []
         if len(sizes) == len(written) and all(len(one) == len(read) for one in sizes):
             found.append(sizes)
