@@ -184,9 +184,14 @@ def show_plans(plans: list[dict], console: Console) -> None:
     """Print the plans that move something, and those that see what others have reached."""
     table = Table("plan", "load distance, points", "collocation", "moves", title="Plans")
     for number, plan in enumerate(one for one in plans if one["moves"] or one.get("collocation")):
-        collocation = "-" if plan["collocation"] is None else f"{plan['collocation']:.0%}"
-        moves = str(len(plan["moves"]))
-        table.add_row(str(number + 1), f"{plan['distance']:.1f}", collocation, moves)
+        # While some loads are not known, there is no distance.
+        distance, collocation = plan["distance"], plan["collocation"]
+        table.add_row(
+            str(number + 1),
+            "-" if distance is None else f"{distance:.1f}",
+            "-" if collocation is None else f"{collocation:.0%}",
+            str(len(plan["moves"])),
+        )
     console.print(table)
 
 
