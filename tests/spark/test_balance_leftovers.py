@@ -136,6 +136,14 @@ def test_the_example_of_flights_counts_exactly():
     assert "AUC on the last 5,000 flights: 0." in printed
 
 
+def test_the_example_of_jobs_in_sequence_counts_exactly():
+    # The longest one: five stateful operators, one of which is a join.
+    options = "--job 4 --weeks 1 --days 5 --key-groups 2 --master local[2] --left-alone"
+    printed = run_example("airline", *options.split())
+    assert "by_courier: 102 rows" in printed
+    assert "every flight counted exactly once: yes" in printed
+
+
 def test_the_example_of_tweets_runs(tmp_path):
     tweets = [{"entity": f"@user{n % 9}", "text": "hello"} for n in range(60)]
     (tmp_path / "0.json").write_text("\n".join(map(json.dumps, tweets)))

@@ -8,6 +8,7 @@ from jobs_of import finished, kill, started, until
 
 import penstock
 from penstock.errors import PenstockError
+from penstock.spark import internals
 
 pytestmark = pytest.mark.spark
 
@@ -98,3 +99,34 @@ def test_a_dry_run_watches_key_groups_of_a_local_query(spark, tmp_path):
         attached.detach()
     finally:
         query.stop()
+
+
+def test_operators_on_both_sides_of_a_join_are_found_in_its_jobs(spark, tmp_path):
+    """Stages are those that have read as many records as the operators get."""
+    drop(tmp_path / "left", [{"entity": f"e{n % 30}", "n": n % 30} for n in range(60)])
+    drop(tmp_path / "right", [{"entity": f"e{n % 10}", "n": n % 10} for n in range(20)])
+    left = source(spark, tmp_path / "left").dropDuplicates(["entity", "n"])
+    right = source(spark, tmp_path / "right").dropDuplicates(["entity", "n"])
+    right = right.selectExpr("n AS m", "entity AS other")
+    joined = left.join(right, left["n"] % 10 == right["m"])
+    query = started(joined.dropDuplicates(["n"]), tmp_path, "joined", "append")
+    try:
+        query.processAllAvailable()
+        operators = {one.number: one for one in internals.state_operators(spark, str(query.id))}
+        (job,) = internals.jobs_after(spark, str(query.runId), -1)
+        stages = internals.stages_as_planned(spark, internals.job_done(spark, job).stages)
+    finally:
+        query.stop()
+    assert {number: one.receiver for number, one in operators.items()} == {
+        0: None,
+        1: 0,
+        2: 1,
+        3: 1,
+    }
+
+    def records(number):
+        tasks = internals.tasks_of(spark, operators[number].stage(stages))
+        return sum(one["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for one in tasks)
+
+    assert (records(0), records(1)) == (30, 40)
+    assert sorted((records(2), records(3))) == [20, 60]

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -61,7 +62,8 @@ class Placing:
         self._hosts: dict[str, tuple[str, int]] = {}
         self._last_job = max(internals.jobs_after(self.spark, self._run, -1), default=-1)
         self._began_ms = 0.0
-        self._stages: dict[int, int] = {}
+        # Of the newest batch, by operator.
+        self._tasks: dict[int, list[dict[str, Any]]] = {}
         self._unlike = 0
         # Moves are told and ended by the loop, and by the thread of the query's batches.
         self._hinting = threading.Lock()
@@ -98,8 +100,9 @@ class Placing:
         if not job.succeeded:
             return
         ran = []
+        stages = internals.stages_as_planned(self.spark, job.stages)
         for operator in self._operators or []:
-            stage = operator.stage(job.stages)
+            stage = operator.stage(stages)
             tasks = [] if stage is None else internals.tasks_of(self.spark, stage)
             if stage is None or len(tasks) != operator.partitions:
                 # Not the stage it is taken for, or a job that reads what is cached.
@@ -111,7 +114,7 @@ class Placing:
                         f"partitions of stateful operator {operator.number}: nothing is placed",
                     )
                 return
-            self._stages[operator.number] = stage
+            self._tasks[operator.number] = tasks
             ran += [_ran(operator, one) for one in tasks]
         interval_ms = job.began_ms - self._began_ms if self._began_ms else job.taken_ms
         self._began_ms = job.began_ms
@@ -196,21 +199,15 @@ class Placing:
     def _traffic(self) -> dict[tuple[KeyGroup, KeyGroup], float]:
         """Return what key groups of an operator send to those of the next."""
         found = {}
-        by_depth = {one.depth: one for one in self._operators or []}
-        for depth, sender in by_depth.items():
-            receiver = by_depth.get(depth - 1)
-            if receiver is None or receiver.number not in self._stages:
+        for sender in self._operators or []:
+            sent, received = self._tasks.get(sender.number), self._tasks.get(sender.receiver or 0)
+            if sender.receiver is None or sent is None or received is None:
                 continue
-            sizes = internals.shuffled_bytes(
-                self.spark,
-                sender.partitions,
-                receiver.partitions,
-                internals.shuffle_read_bytes(self.spark, self._stages[receiver.number]),
-            )
+            sizes = internals.shuffled_bytes(self.spark, _written(sent), _read(received))
             for i, row in enumerate(sizes):
                 for j, volume in enumerate(row):
                     if volume:
-                        found[(sender.number, i), (receiver.number, j)] = volume
+                        found[(sender.number, i), (sender.receiver, j)] = volume
         return found
 
 
@@ -224,3 +221,19 @@ def _ran(operator: StateOperator, told: dict[str, object]) -> Ran:
         float(metrics["executorRunTime"]),
         float(metrics["shuffleReadMetrics"]["recordsRead"]),
     )
+
+
+def _written(tasks: list[dict[str, Any]]) -> list[float]:
+    """Return what tasks have written to a shuffle, in the order of partitions."""
+    metrics = (one["taskMetrics"] for one in sorted(tasks, key=_partition))
+    return [float(one["shuffleWriteMetrics"]["bytesWritten"]) for one in metrics]
+
+
+def _read(tasks: list[dict[str, Any]]) -> list[float]:
+    """Return what tasks have read from shuffles, in the order of partitions."""
+    metrics = (one["taskMetrics"]["shuffleReadMetrics"] for one in sorted(tasks, key=_partition))
+    return [float(one["remoteBytesRead"] + one["localBytesRead"]) for one in metrics]
+
+
+def _partition(task: dict[str, Any]) -> int:
+    return int(task["partitionId"])

@@ -26,6 +26,7 @@ from penstock.spark.internals.jobs import (
     JobDone,
     job_done,
     jobs_after,
+    stages_as_planned,
     task_ms,
 )
 from penstock.spark.internals.jvm import (
@@ -43,7 +44,6 @@ from penstock.spark.internals.state import (
     StateOperator,
     can_place,
     hint_location,
-    shuffle_read_bytes,
     shuffled_bytes,
     state_operators,
     tasks_of,
@@ -77,9 +77,9 @@ __all__ = [
     "remove_executors",
     "request_executors",
     "rows_of_arrow",
-    "shuffle_read_bytes",
     "shuffled_bytes",
     "slots_per_executor",
+    "stages_as_planned",
     "state_operators",
     "supported_session",
     "task_ms",

@@ -1,5 +1,6 @@
 """Jobs, stages and tasks that have run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
@@ -46,3 +47,17 @@ def job_done(spark: SparkSession, job: int) -> JobDone | None:
     began_ms = float(found.submissionTime().get().getTime())
     taken_ms = float(ended.get().getTime()) - began_ms
     return JobDone(stages, str(found.status().toString()) == "SUCCEEDED", began_ms, taken_ms)
+
+
+def stages_as_planned(spark: SparkSession, stages: Iterable[int]) -> list[int]:
+    """Return stages in the order in which Spark planned them: inputs first, from left to right.
+
+    That is the order of the data sets that they end with. Stages themselves are numbered anyhow
+    where two of them are read by one, as by a join.
+    """
+
+    def last(stage: int) -> int:
+        numbers = status_store(spark).lastStageAttempt(stage).rddIds()
+        return max(int(one) for one in str(numbers.mkString(",")).split(","))
+
+    return sorted(stages, key=last)

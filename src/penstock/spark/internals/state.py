@@ -23,7 +23,7 @@ _JOIN_STORES = (
 )
 _EXCHANGE = "ShuffleExchangeExec"
 # How many of the newest shuffles are looked at, and how Spark packs their sizes.
-_SHUFFLES = 12
+_SHUFFLES = 24
 _BASE = 1.1
 
 
@@ -35,23 +35,24 @@ class StateOperator:
         number: as Spark counts, from the sink: 0 is the last one.
         partitions: of its state.
         root: folder of the query's state, spelt as Spark does.
-        depth: how many shuffles are between it and the end of the query.
         stores: names of the stores of a partition.
-        shuffles: how many the query has.
+        place: of its stage among those of the query, in the order of `StateOperator.stage`.
+        receiver: number of the operator that gets what it sends, by one shuffle; None if nobody.
     """
 
     number: int
     partitions: int
     root: str
-    depth: int
     stores: tuple[str, ...]
-    shuffles: int = 0
+    place: int = 0
+    receiver: int | None = None
 
     def stage(self, stages: Sequence[int]) -> int | None:
-        """Return its stage among those of a job that a sink may have added some to."""
-        ordered = sorted(stages, reverse=True)
-        place = len(ordered) - self.shuffles - 1 + self.depth
-        return ordered[place] if 0 <= place < len(ordered) else None
+        """Return its stage among those of a job, in the order in which Spark planned them.
+
+        A sink may have added some at the end.
+        """
+        return stages[self.place] if self.place < len(stages) else None
 
 
 def can_place(spark: SparkSession) -> bool:
@@ -77,26 +78,60 @@ def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | No
     if last is None:
         return None
     found: dict[int, StateOperator] = {}
-    shuffles = _walk(last.executedPlan(), 0, found)
-    return [replace(found[number], shuffles=shuffles) for number in sorted(found)]
+    _read_stage(last.executedPlan(), None, 0, found)
+    return [found[number] for number in sorted(found)]
 
 
-def _walk(node: Any, depth: int, found: dict[int, StateOperator]) -> int:  # noqa: ANN401
-    """Find stateful operators from a node on, and return how many shuffles there are."""
-    name = str(node.getClass().getSimpleName())
-    shuffles = int(name == _EXCHANGE)
-    with contextlib.suppress(Py4JError):  # most nodes have no state
+def _read_stage(
+    top: Any,  # noqa: ANN401 - whatever py4j has
+    receiver: int | None,
+    before: int,
+    found: dict[int, StateOperator],
+) -> int:
+    """Find the stateful operators of a stage and of those that it reads.
+
+    Args:
+        top: the last node of the stage.
+        receiver: the operator that reads what the stage sends.
+        before: how many stages are planned before it.
+        found: where operators are added, by number.
+
+    Returns:
+        How many stages are planned now: Spark plans what a stage reads, the left side of a join
+        first, and then the stage itself.
+    """
+    own: dict[int, StateOperator] = {}
+    place = before
+    waiting: list[tuple[Any, int | None]] = [(top, None)]
+    while waiting:
+        node, reader = waiting.pop()
+        children = [node.children().apply(i) for i in range(node.children().size())]
+        if str(node.getClass().getSimpleName()) == _EXCHANGE:
+            place = _read_stage(children[0], reader, place, found)
+            continue
+        operator = _operator(node, receiver if reader is None else None)
+        if operator is not None:
+            # An aggregation has two nodes, which restore and save the same state.
+            own.setdefault(operator.number, operator)
+            reader = operator.number
+        waiting += [(child, reader) for child in reversed(children)]
+    found |= {number: replace(operator, place=place) for number, operator in own.items()}
+    return place + 1
+
+
+def _operator(node: Any, receiver: int | None) -> StateOperator | None:  # noqa: ANN401
+    """Return the stateful operator that a node is; most are none."""
+    with contextlib.suppress(Py4JError):
         info = node.stateInfo().get()
-        found[int(info.operatorId())] = StateOperator(
-            int(info.operatorId()),
-            int(info.numPartitions()),
-            str(info.checkpointLocation()),
-            depth,
-            _JOIN_STORES if name == _JOIN else (_STORE,),
+        joins = str(node.getClass().getSimpleName()) == _JOIN
+        return StateOperator(
+            number=int(info.operatorId()),
+            partitions=int(info.numPartitions()),
+            root=str(info.checkpointLocation()),
+            stores=_JOIN_STORES if joins else (_STORE,),
+            receiver=receiver,
         )
-    children = node.children()
-    inner = depth + shuffles
-    return shuffles + sum(_walk(children.apply(i), inner, found) for i in range(children.size()))
+    return None
 
 
 def hint_location(
@@ -121,11 +156,17 @@ def tasks_of(spark: SparkSession, stage: int, most: int = 100_000) -> list[dict[
     return [one for one in told if one["status"] == "SUCCESS" and one.get("taskMetrics")]
 
 
-def shuffled_bytes(spark: SparkSession, maps: int, reduces: int, total: float) -> list[list[float]]:
+def shuffled_bytes(
+    spark: SparkSession, written: Sequence[float], read: Sequence[float]
+) -> list[list[float]]:
     """Return what each map task of a recent shuffle has for each reduce task, in bytes.
 
-    Of all shuffles of that shape the one whose total is nearest is taken; nothing if there is
-    none.
+    Of all shuffles of that shape the one is taken that fits best; nothing if there is none.
+
+    Args:
+        spark: the session.
+        written: bytes that each map task has written.
+        read: bytes that each reduce task has read, of other shuffles, too, if it joins.
     """
     jvm = java(spark)
     environment = jvm.java.lang.Class.forName("org.apache.spark.SparkEnv")
@@ -135,11 +176,25 @@ def shuffled_bytes(spark: SparkSession, maps: int, reduces: int, total: float) -
     numbers = [int(one) for one in str(statuses.keys().mkString(",")).split(",") if one]
     found = []
     for number in sorted(numbers, reverse=True)[:_SHUFFLES]:
-        written = statuses.apply(number).mapStatuses()
-        sizes = _sizes(jvm, written) if len(written) == maps else []
-        if len(sizes) == maps and all(len(one) == reduces for one in sizes):
+        status = statuses.get(number)
+        if status.isEmpty():
+            continue  # Spark has just cleaned it up
+        statuses_of = status.get().mapStatuses()
+        sizes = _sizes(jvm, statuses_of) if len(statuses_of) == len(written) else []
+        if len(sizes) == len(written) and all(len(one) == len(read) for one in sizes):
             found.append(sizes)
-    return min(found, key=lambda sizes: abs(sum(map(sum, sizes)) - total), default=[])
+    return min(found, key=lambda sizes: _misfit(sizes, written, read), default=[])
+
+
+def _misfit(sizes: list[list[float]], written: Sequence[float], read: Sequence[float]) -> float:
+    """Return how far the sums of rows and columns are from what tasks have told.
+
+    The total is not enough: operators that pass their records on all send nearly the same.
+    """
+    rows = sum(abs(sum(row) - told) for row, told in zip(sizes, written, strict=True))
+    columns = (sum(column) for column in zip(*sizes, strict=True))
+    others = sum(abs(size - told) for size, told in zip(columns, read, strict=True))
+    return float(rows + others)
 
 
 def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - whatever py4j has
@@ -152,8 +207,3 @@ def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - what
         for one in statuses
         if one is not None and kind.isInstance(one)
     ]
-
-
-def shuffle_read_bytes(spark: SparkSession, stage: int) -> float:
-    """Return how much the tasks of a stage have read from shuffles."""
-    return float(status_store(spark).lastStageAttempt(stage).shuffleReadBytes())
