@@ -101,6 +101,19 @@ def test_a_dry_run_watches_key_groups_of_a_local_query(spark, tmp_path):
         query.stop()
 
 
+def test_operators_that_share_a_stage_live_together(spark, tmp_path):
+    drop(tmp_path / "in", *some_files(1))
+    once = source(spark, tmp_path / "in").dropDuplicates(["entity"])
+    query = running(once.dropDuplicates(["entity"]).dropDuplicates(["n"]), tmp_path, "t", "append")
+    try:
+        query.processAllAvailable()
+        found = internals.state_operators(spark, str(query.id))
+    finally:
+        query.stop()
+    assert [(one.number, one.receiver) for one in found] == [(0, None), (1, 0)]
+    assert [[other.number for other in one.before] for one in found] == [[], [2]]
+
+
 def test_operators_on_both_sides_of_a_join_are_found_in_its_jobs(spark, tmp_path):
     """Stages are those that have read as many records as the operators get."""
     drop(tmp_path / "left", [{"entity": f"e{n % 30}", "n": n % 30} for n in range(60)])
@@ -109,7 +122,7 @@ def test_operators_on_both_sides_of_a_join_are_found_in_its_jobs(spark, tmp_path
     right = source(spark, tmp_path / "right").dropDuplicates(["entity", "n"])
     right = right.selectExpr("n AS m", "entity AS other")
     joined = left.join(right, left["n"] % 10 == right["m"])
-    query = started(joined.dropDuplicates(["n"]), tmp_path, "joined", "append")
+    query = running(joined.dropDuplicates(["n"]), tmp_path, "joined", "append")
     try:
         query.processAllAvailable()
         operators = {one.number: one for one in internals.state_operators(spark, str(query.id))}

@@ -38,6 +38,7 @@ class StateOperator:
         stores: names of the stores of a partition.
         place: of its stage among those of the query, in the order of `StateOperator.stage`.
         receiver: number of the operator that gets what it sends, by one shuffle; None if nobody.
+        before: operators that come before it in the same stage: they live where it does.
     """
 
     number: int
@@ -46,6 +47,7 @@ class StateOperator:
     stores: tuple[str, ...]
     place: int = 0
     receiver: int | None = None
+    before: tuple["StateOperator", ...] = ()
 
     def stage(self, stages: Sequence[int]) -> int | None:
         """Return its stage among those of a job, in the order in which Spark planned them.
@@ -72,7 +74,10 @@ def _coordinator(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j ha
 
 
 def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | None:
-    """Return the stateful operators of a query, the last one first; None before its first batch."""
+    """Return the stateful operators of a query, the last one first; None before its first batch.
+
+    Of those that share a stage it is the last one: it has the others with it.
+    """
     execution = execution_of(spark, query)
     last = execution.lastExecution() if execution is not None else None
     if last is None:
@@ -113,9 +118,11 @@ def _read_stage(
         if operator is not None:
             # An aggregation has two nodes, which restore and save the same state.
             own.setdefault(operator.number, operator)
-            reader = operator.number
+            reader = operator.number if reader is None else reader
         waiting += [(child, reader) for child in reversed(children)]
-    found |= {number: replace(operator, place=place) for number, operator in own.items()}
+    if own:
+        last, *others = own.values()
+        found[last.number] = replace(last, place=place, before=tuple(others))
     return place + 1
 
 
@@ -143,10 +150,11 @@ def hint_location(
     coordinator = _coordinator(spark)
     run_id = jvm.java.util.UUID.fromString(run)
     nobody = jvm.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
-    for name in operator.stores:
-        store = stores.StateStoreId(operator.root, operator.number, partition, name)
-        provider = stores.StateStoreProviderId(store, run_id)
-        coordinator.reportActiveInstance(provider, host, executor, nobody)
+    for one in (operator, *operator.before):
+        for name in one.stores:
+            store = stores.StateStoreId(one.root, one.number, partition, name)
+            provider = stores.StateStoreProviderId(store, run_id)
+            coordinator.reportActiveInstance(provider, host, executor, nobody)
 
 
 def tasks_of(spark: SparkSession, stage: int, most: int = 100_000) -> list[dict[str, Any]]:
