@@ -65,7 +65,7 @@ def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, 
         frame = stream.parquet(str(folder / "in"))
         for _ in range(2):
             # Computed, so that Spark does not know that it is still partitioned by it.
-            frame = frame.withColumn("key", sf.col("key") + 0).dropDuplicates(["key", "batch"])
+            frame = frame.withColumn("key", sf.abs("key")).dropDuplicates(["key", "batch"])
         query = (
             frame.writeStream.outputMode("append")
             .foreachBatch(penstock.placed(sink))
