@@ -14,8 +14,9 @@ def expected(sent):
     return bag(Row(entity=f"e{n % 5}", n=n) for n in range(sent))
 
 
-def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path):
-    finished("elastic", tmp_path, "static", wait_s=1_200)
+@pytest.mark.parametrize("way", ["killed", "decommissioned"])
+def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path, way):
+    finished("elastic", tmp_path, way, wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["executors"] == [1, 3, 2]
     assert (stats["dry_run"], stats["failures"], stats["active"]) == (False, 0, 3)

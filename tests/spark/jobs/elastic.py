@@ -1,6 +1,7 @@
 """A query on a cluster of its own whose executors come and go while records flow.
 
-Arguments: the folder to work in, and whether Spark's own dynamic allocation is on.
+Arguments: the folder to work in, and how executors go: `killed`, `decommissioned`, or by Spark's
+own `dynamic` allocation.
 """
 
 import json
@@ -13,7 +14,7 @@ import penstock
 from penstock.spark import session
 from penstock.spark.standalone import StandaloneCluster
 
-place, dynamic = Path(sys.argv[1]), sys.argv[2] == "dynamic"
+place, way = Path(sys.argv[1]), sys.argv[2]
 WAIT_S = 300
 logging.basicConfig(filename=place / "warnings.log", level=logging.WARNING)
 
@@ -70,8 +71,9 @@ with StandaloneCluster(workers=3) as cluster:
         spark__driver__host="127.0.0.1",
         spark__driver__bindAddress="127.0.0.1",
         spark__sql__shuffle__partitions="2",
-        spark__dynamicAllocation__enabled=str(dynamic).lower(),
+        spark__dynamicAllocation__enabled=str(way == "dynamic").lower(),
         spark__dynamicAllocation__minExecutors="1",
+        spark__decommission__enabled=str(way == "decommissioned").lower(),
     )
     op = penstock.balance(work, key="entity", schema="entity string, n int", instances=3)
     query = (
@@ -89,7 +91,7 @@ with StandaloneCluster(workers=3) as cluster:
         journal=place / "journal",
     )
     found = {"dry_run": attached.stats().dry_run}
-    if not dynamic:
+    if way != "dynamic":
         found["executors"] = [reached(1), reached(3), reached(2)]
         penstock.detach(query)
         found["active"] = op.stats().active
