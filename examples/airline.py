@@ -23,7 +23,8 @@ What is different from the paper, as operators of Spark are of another kind:
 - A query of Spark is a chain: a second reader of `extract` would be a second `extract`. So a sum
   passes its records on, together with the sum.
 - Sums are by day, not by year: a window must close for the next operator to hear of it. The
-  database adds them up.
+  report at the end adds them up. Two more days are fed, which close the last windows.
+- An hour without a measurement is dry, and the most rain is that of the year.
 - The join is by origin and hour, not by route. What stores results is the sink of the query.
 """
 
