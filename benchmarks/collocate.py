@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
 import penstock
-from beginning import begin
-from penstock.spark import internals, session
+from keygroups import begin, tasks
+from penstock.spark import session
 
 EXECUTORS = 4
 PARTITIONS = 16
@@ -76,7 +77,7 @@ def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, 
         if allocator is not None:
             attached = penstock.attach(query, allocate=allocator, period="5 s")
         query.processAllAvailable()
-        remote, between = remote_bytes(spark, str(query.runId))
+        remote, between = remote_bytes(spark, query)
         entries = attached.journal.entries() if attached else []
         plans = [one for one in entries if one["kind"] == "plan" and one.get("moves")]
         moved = attached.stats().moved if attached else 0
@@ -90,22 +91,18 @@ def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, 
     }
 
 
-def remote_bytes(spark: SparkSession, run_id: str) -> tuple[float, float]:
-    """Return bytes that were read from other executors: in a batch, and by the last operator."""
-    total, last_stage, batches = 0.0, 0.0, 0
-    for job in internals.jobs_after(spark, run_id, -1)[-LAST:]:
-        done = internals.job_done(spark, job)
-        if done is None:
-            continue
-        batches += 1
-        # The count that the sink makes has a stage of its own at the end.
-        for stage in done.stages:
-            tasks = internals.tasks_of(spark, stage)
-            read = [one["taskMetrics"]["shuffleReadMetrics"]["remoteBytesRead"] for one in tasks]
-            total += sum(read)
-            if stage == sorted(done.stages)[2]:
-                last_stage += sum(read)
-    return total / max(1, batches), last_stage / max(1, batches)
+def remote_bytes(spark: SparkSession, query: StreamingQuery) -> tuple[float, float]:
+    """Return bytes that a batch reads from other executors: in all, and by the last operator."""
+    read = []
+    for _, by_operator in list(tasks(spark, query))[-LAST:]:
+        own = [sum(map(_remote_bytes, by_operator[number])) for number in sorted(by_operator)]
+        read.append((sum(own), own[0]))
+    total, last = np.mean(read, axis=0)
+    return float(total), float(last)
+
+
+def _remote_bytes(task: dict[str, Any]) -> float:
+    return float(task["taskMetrics"]["shuffleReadMetrics"]["remoteBytesRead"])
 
 
 def main() -> None:
@@ -133,6 +130,8 @@ def main() -> None:
         table.add_row(name, *sizes, str(one["exact"]), str(one["moved"]))
     console.print(table)
     saved = 1 - found["attach"]["remote_bytes"] / found["left alone"]["remote_bytes"]
+    for reason in found["attach"]["plans"]:
+        console.print(reason)
     console.print(f"remote bytes fall by {saved:.0%} (goal 40%)")
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(found, indent=1) + "\n")

@@ -25,7 +25,7 @@ from penstock.spark import session
 
 INSTANCES = 8
 # Batches that are not counted: code is loaded and compiled in them.
-WARM_UP = 20
+WARM_UP = 5
 
 
 def nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -141,35 +141,36 @@ class Stepped:
         self.operator.close()
 
 
-def idle_loop(spark: SparkSession, steps: int) -> dict[str, float]:
+def idle_loop(spark: SparkSession, turns: int, steps: int) -> dict[str, float]:
     """Compare batches routed with a control loop and without one; both go through a router.
 
     Two queries take turns, batch by batch: whatever else slows a machine or warms a JVM meets both.
+    Two such queries also differ by chance, for as long as they run: so there are several pairs.
     """
-    with TemporaryDirectory(prefix="penstock-") as folder:
-        ways = {name: Stepped(spark, Path(folder, name), name) for name in ("round_robin", "posg")}
-        taken_ms: dict[str, list[float]] = {name: [] for name in ways}
-        for step in range(WARM_UP + steps):
-            for name in sorted(ways, reverse=step % 2 == 0):
-                taken_ms[name].append(ways[name].step())
-        for one in ways.values():
-            one.stop()
-    without, with_loop = (np.array(taken_ms[name][WARM_UP:]) for name in ways)
-    rng = np.random.default_rng(1)
-    resampled = [
-        shift(*(rng.choice(one, steps) for one in (without, with_loop))) for _ in range(200)
-    ]
+    pairs = [_medians(spark, steps, posg_first=turn % 2 == 0) for turn in range(-1, turns)]
+    without, with_loop = np.array(pairs[1:]).T  # in the first one the JVM gets warm
+    added = with_loop - without
     return {
-        "without_loop_ms": float(np.median(without)),
-        "with_loop_ms": float(np.median(with_loop)),
-        "added_ms": shift(without, with_loop),
-        "added_se_ms": float(np.std(resampled)),
+        "without_loop_ms": float(without.mean()),
+        "with_loop_ms": float(with_loop.mean()),
+        "added_ms": float(added.mean()),
+        "added_se_ms": float(added.std(ddof=1) / turns**0.5),
     }
 
 
-def shift(some: np.ndarray, others: np.ndarray) -> float:
-    """Return by how much others are more: the median of all differences (Hodges and Lehmann)."""
-    return float(np.median(others[:, None] - some[None, :]))
+def _medians(spark: SparkSession, steps: int, posg_first: bool) -> tuple[float, float]:
+    """Return what a batch takes in a pair of queries, without and with a loop."""
+    names = sorted(("round_robin", "posg"), reverse=not posg_first)
+    with TemporaryDirectory(prefix="penstock-") as folder:
+        ways = {name: Stepped(spark, Path(folder, name), name) for name in names}
+        taken_ms: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(WARM_UP + steps):
+            for name in names:
+                taken_ms[name].append(ways[name].step())
+        for one in ways.values():
+            one.stop()
+    found = {name: float(np.median(taken[WARM_UP:])) for name, taken in taken_ms.items()}
+    return found["round_robin"], found["posg"]
 
 
 def main() -> None:
@@ -177,14 +178,15 @@ def main() -> None:
     parser.add_argument("--narrow", type=int, default=5_000_000)
     parser.add_argument("--wide", type=int, default=1_000_000)
     parser.add_argument("--batches", type=int, default=500)
-    parser.add_argument("--steps", type=int, default=200, help="small batches of either way")
+    parser.add_argument("--turns", type=int, default=8, help="pairs of queries")
+    parser.add_argument("--steps", type=int, default=40, help="small batches of each of them")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only-loop", action="store_true", help="only what the loop adds")
     parser.add_argument("--json", type=Path, default=Path("penstock-out/overhead.json"))
     args = parser.parse_args()
     spark = session("local[2]", "penstock-overhead", spark__driver__memory="4g")
     if args.only_loop:
-        Console().print(idle_loop(spark, args.steps))
+        Console().print(idle_loop(spark, args.turns, args.steps))
         return
     narrow = spark.range(args.narrow).select((sf.col("id") % 4096).alias("key"), "id")
     text = sf.repeat(sf.sha2(sf.col("id").cast("string"), 256), 16)
@@ -203,9 +205,9 @@ def main() -> None:
     console = Console()
     console.print(table)
     many = small_batches(spark, args.batches)
-    idle = report["small batches"] = {**many, **idle_loop(spark, args.steps)}
+    idle = report["small batches"] = {**many, **idle_loop(spark, args.turns, args.steps)}
     console.print(
-        f"{args.steps} small batches in turns: {idle['with_loop_ms']:.0f} ms "
+        f"{args.turns} x {args.steps} small batches: {idle['with_loop_ms']:.0f} ms "
         f"with a control loop, {idle['without_loop_ms']:.0f} ms without: {idle['added_ms']:+.1f} "
         f"+- {idle['added_se_ms']:.1f} ms (goal: under 5); a router works for "
         f"{idle['router_ms']:.1f} ms a batch"

@@ -51,7 +51,7 @@ def test_series(small):
     series = {s.series for s in run("milp-solvers", xs=(5,))}
     assert series == {"flux", "local_search", "lower_bound", "highs"}
     series = {s.series for s in run("milp-wikipedia")}
-    assert series == {"flux", "local_search", "local_search_of_10", "unrestricted", "potc"}
+    assert series == {"flux", "local_search", "local_search_of_10", "unrestricted", "pkg"}
 
 
 def test_an_allocator_of_ones_own_is_a_series_more(small):

@@ -19,6 +19,8 @@ def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path, way)
     finished("elastic", tmp_path, way, wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["executors"] == [1, 3, 2]
+    assert all(("decommission" in one) == (way == "decommissioned") for one in stats["removed"])
+    assert len(stats["removed"]) == 3
     assert (stats["dry_run"], stats["failures"], stats["active"]) == (False, 0, 3)
     assert stats["received"] == stats["processed"] == stats["sent"]
     assert bag(sunk(spark, tmp_path)) == expected(stats["sent"])

@@ -5,6 +5,7 @@ import json
 import pytest
 from flows import drop, some_files, source
 from jobs_of import finished, kill, started, until
+from pyspark.sql import functions as sf
 
 import penstock
 from penstock.errors import PenstockError
@@ -20,20 +21,23 @@ def test_key_groups_go_where_the_allocator_says(tmp_path, sink):
         with started("place", tmp_path, "endless") as process:
             until((tmp_path / "gathered").exists, process, "place", tmp_path)
             kill(process)
+        (tmp_path / "journal").unlink()
     finished("place", tmp_path, sink, wait_s=1_200)
     stats = json.loads((tmp_path / "stats.json").read_text())
     assert stats["gathered"] == 1
     assert stats["moved"] >= 1
     assert stats["failures"] == 0
     assert stats.get("escaped", False) == (sink == "placed")
-    # Every batch has every entity once.
-    counts = [json.loads(one.read_text()) for one in sorted((tmp_path / "out").iterdir())]
-    exact = range(1, stats["batches"] + 1)
-    assert counts == [{f"e{n}": total for n in range(30)} for total in exact]
+    # Every batch brings every entity, and those of the batch before once more.
+    rows = [json.loads(one.read_text()) for one in sorted((tmp_path / "out").iterdir())]
+    entities = sorted(f"e{n}" for n in range(30))
+    assert rows == [[[one, number] for one in entities] for number in range(stats["batches"])]
     entries = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
     plans = [entry for entry in entries if entry["kind"] == "plan" and entry["moves"]]
     assert plans
-    assert all("migrations of at most 6; all to the first one" in one["reason"] for one in plans)
+    for one in plans:
+        assert "migrations of at most 12" in one["reason"]
+        assert one["reason"].endswith("all to the first one")
 
 
 def running(frame, tmp_path, name, mode="update"):
@@ -142,4 +146,41 @@ def test_operators_on_both_sides_of_a_join_are_found_in_its_jobs(spark, tmp_path
         return sum(one["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for one in tasks)
 
     assert (records(0), records(1)) == (30, 40)
-    assert sorted((records(2), records(3))) == [20, 60]
+    left, right = sorted((operators[2], operators[3]), key=lambda one: one.place)
+    assert (records(left.number), records(right.number)) == (60, 20)
+
+
+def test_what_is_broadcast_is_no_stage_of_the_query(spark, tmp_path):
+    drop(tmp_path / "in", [{"entity": f"e{n % 30}", "n": n % 30} for n in range(60)])
+    table = spark.range(100).selectExpr("id % 30 AS n").groupBy("n").count()
+    joined = source(spark, tmp_path / "in").join(sf.broadcast(table), "n")
+    query = running(joined.dropDuplicates(["entity"]), tmp_path, "broadcast", "append")
+    try:
+        query.processAllAvailable()
+        (operator,) = internals.state_operators(spark, str(query.id))
+        job = max(internals.jobs_after(spark, str(query.runId), -1))
+        stages = internals.stages_as_planned(spark, internals.job_done(spark, job).stages)
+        tasks = internals.tasks_of(spark, operator.stage(stages))
+    finally:
+        query.stop()
+    assert sum(one["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for one in tasks) == 60
+
+
+def test_jobs_know_their_batch(spark, tmp_path):
+    drop(tmp_path / "in", *some_files(2))
+    seen = []
+
+    def twice(batch, number):
+        seen.append((batch.count(), batch.count()))
+
+    counted = source(spark, tmp_path / "in").groupBy("entity").count()
+    query = counted.writeStream.outputMode("update").foreachBatch(twice)
+    query = query.option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        query.processAllAvailable()
+        jobs = internals.jobs_after(spark, str(query.runId), -1)
+        batches = {internals.job_done(spark, job).batch for job in jobs}
+    finally:
+        query.stop()
+    assert batches == {str(number) for number in range(len(seen))}
+    assert len(jobs) >= 2 * len(seen)

@@ -157,27 +157,28 @@ def wikipedia(_: X, seed: int, extra: Extra) -> list[Sample]:
 
 
 def both_choices(seed: int) -> list[Sample]:
-    """The power of both choices: key groups never move, records choose between two workers.
+    """The power of both choices (PKG): key groups never move, records choose between two workers.
 
     Each minute the partial results of an article are merged where it is at home. That work is as
     uneven as articles are, and no choice is left for it.
     """
     rng = np.random.default_rng((seed, 4))
     grouping = PartialKey(WORKERS, seed=seed)
-    home = edits_cluster(seed).placement
+    cluster = edits_cluster(seed)
+    home, of_articles = cluster.placement, cluster.operator > 0
     samples = []
     for period, load in enumerate(edits(seed), start=1):
         groups = rng.choice(load.size, RECORDS, p=load / load.sum())
         chosen = grouping.route(groups * ARTICLES + rng.integers(0, ARTICLES, RECORDS))
         work = np.bincount(chosen, minlength=WORKERS) * load.sum() / RECORDS
-        merged = np.where(np.arange(load.size) < 100, 0.0, MERGE * load)
+        merged = np.where(of_articles, MERGE * load, 0.0)
         work = work + np.bincount(home, weights=merged, minlength=WORKERS)
         if period > SETTLED:
             distance = float(np.abs(work - work.mean()).max())
             samples += [
-                Sample("potc", period, "distance", distance),
-                Sample("potc", period, "migrations", 0),
-                Sample("potc", period, "pause_s", 0.0),
+                Sample("pkg", period, "distance", distance),
+                Sample("pkg", period, "migrations", 0),
+                Sample("pkg", period, "pause_s", 0.0),
             ]
     return samples
 

@@ -108,7 +108,11 @@ def wikipedia(table: Table) -> list[Claim]:
             "load distance below 1 point, worst mean of a period", 1.0, max(means[OURS].values())
         ),
         at_least("Flux: load distance relative to ours", 1.5, mean[FLUX] / mean[OURS]),
-        at_least("PoTC: load distance relative to ours", 1.5, mean["potc"] / mean[OURS]),
+        at_least(
+            "PKG, merging taken as 10% of the work: load distance relative to ours",
+            1.5,
+            mean["pkg"] / mean[OURS],
+        ),
         at_most("never more than 13 migrations", 13, most),
         at_most(
             "unrestricted: distance relative to 13 migrations",

@@ -37,11 +37,10 @@ class Pending:
 class Placing:
     """Plans where the key groups of one query live, and brings them there.
 
-    A key group is a partition of a stateful operator. Its load is the run time of its task, so a
-    stage must belong to one stateful operator, which follow one another in the query. A move
-    is a hint to Spark: the partition then runs there, and loads its state from the checkpoint.
-    Hints from outside of a batch race with its tasks: they are given again until a task has run
-    where it should. Those of `hint` in a `foreachBatch` hold at once.
+    A key group is a partition of a stateful operator, or of all that share a stage. Its load is
+    the run time of its task. A move is a hint to Spark: the partition then runs there, and loads
+    its state from the checkpoint. Hints from outside of a batch race with its tasks: they are given
+    again until a task has run where it should. Those of `hint` in a `foreachBatch` hold at once.
     """
 
     spark: SparkSession
@@ -62,6 +61,7 @@ class Placing:
         self._hosts: dict[str, tuple[str, int]] = {}
         self._last_job = max(internals.jobs_after(self.spark, self._run, -1), default=-1)
         self._began_ms = 0.0
+        self._batch = ""
         # Of the newest batch, by operator.
         self._tasks: dict[int, list[dict[str, Any]]] = {}
         self._unlike = 0
@@ -96,16 +96,33 @@ class Placing:
         self.hint()
 
     def _add(self, job: internals.JobDone) -> None:
-        """Take the tasks of a job, if it has executed all stateful operators."""
-        if not job.succeeded:
+        """Take the tasks of a batch: of its first job that has executed all stateful operators.
+
+        A sink with several actions has more of them, which read what is cached, or do it again.
+        """
+        if not job.succeeded or (job.batch and job.batch == self._batch):
             return
-        ran = []
+        tasks = self._tasks_of(job)
+        if tasks is None:
+            return
+        self._batch, self._tasks = job.batch, tasks
+        interval_ms = job.began_ms - self._began_ms if self._began_ms else job.taken_ms
+        self._began_ms = job.began_ms
+        # After a pause of the source the next batch is no measure of how often they come.
+        longest_ms = 10 * max(job.taken_ms, self.groups.interval_ms)
+        ran = [_ran(number, one) for number, own in tasks.items() for one in own]
+        self.groups.add(ran, max(1.0, min(interval_ms, longest_ms)))
+        with self._hinting:
+            self._confirm()
+
+    def _tasks_of(self, job: internals.JobDone) -> dict[int, list[dict[str, Any]]] | None:
+        """Return the tasks of a job by operator; None if its stages do not fit."""
+        found = {}
         stages = internals.stages_as_planned(self.spark, job.stages)
         for operator in self._operators or []:
             stage = operator.stage(stages)
             tasks = [] if stage is None else internals.tasks_of(self.spark, stage)
-            if stage is None or len(tasks) != operator.partitions:
-                # Not the stage it is taken for, or a job that reads what is cached.
+            if len(tasks) != operator.partitions:
                 self._unlike += 1
                 if self._unlike == _UNLIKE and not self.groups.batches:
                     self.journal.warn(
@@ -113,16 +130,9 @@ class Placing:
                         f"the stages of {_UNLIKE} jobs do not fit the {operator.partitions} "
                         f"partitions of stateful operator {operator.number}: nothing is placed",
                     )
-                return
-            self._tasks[operator.number] = tasks
-            ran += [_ran(operator, one) for one in tasks]
-        interval_ms = job.began_ms - self._began_ms if self._began_ms else job.taken_ms
-        self._began_ms = job.began_ms
-        # After a pause of the source the next batch is no measure of how often they come.
-        longest_ms = 10 * max(job.taken_ms, self.groups.interval_ms)
-        self.groups.add(ran, max(1.0, min(interval_ms, longest_ms)))
-        with self._hinting:
-            self._confirm()
+                return None
+            found[operator.number] = tasks
+        return found
 
     def _confirm(self) -> None:
         """Look whether key groups have run where they should."""
@@ -189,8 +199,9 @@ class Placing:
         if self.allocator.max_cost is None:
             return None
         return {
-            (operator.number, partition): internals.folder_bytes(
-                self.spark, f"{operator.root}/{operator.number}/{partition}"
+            (operator.number, partition): sum(
+                internals.folder_bytes(self.spark, f"{one.root}/{one.number}/{partition}")
+                for one in (operator, *operator.before)
             )
             for operator in self._operators or []
             for partition in range(operator.partitions)
@@ -211,12 +222,10 @@ class Placing:
         return found
 
 
-def _ran(operator: StateOperator, told: dict[str, object]) -> Ran:
+def _ran(operator: int, told: dict[str, Any]) -> Ran:
     metrics = told["taskMetrics"]
-    if not isinstance(metrics, dict):
-        raise TypeError(f"a task must have metrics; got {metrics!r}")
     return Ran(
-        (operator.number, int(str(told["partitionId"]))),
+        (operator, _partition(told)),
         str(told["executorId"]),
         float(metrics["executorRunTime"]),
         float(metrics["shuffleReadMetrics"]["recordsRead"]),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import penstock
 from penstock.spark import session
+from penstock.spark.internals.jvm import as_json, status_store
 from penstock.spark.standalone import StandaloneCluster
 
 place, way = Path(sys.argv[1]), sys.argv[2]
@@ -95,6 +96,8 @@ with StandaloneCluster(workers=3) as cluster:
         found["executors"] = [reached(1), reached(3), reached(2)]
         penstock.detach(query)
         found["active"] = op.stats().active
+        told = as_json(spark, status_store(spark).executorList(False))
+        found["removed"] = [one["removeReason"] for one in told if "removeReason" in one]
     query.processAllAvailable()
     stats = op.stats()
     found |= {"sent": 40 * len(files), "received": stats.received, "processed": stats.processed}

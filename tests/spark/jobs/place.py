@@ -1,4 +1,4 @@
-"""A stateful query on a local cluster whose key groups all move to one executor.
+"""Two stateful operators on a local cluster whose key groups all move to one executor.
 
 Arguments: the folder to work in, and how: with a sink that is `placed`, and the executor dies; with
 one that is `plain`; or `endless`, placed and with batches until the driver is killed.
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from pyspark.sql import functions as sf
 
 import penstock
 from penstock.spark import session
@@ -17,6 +18,7 @@ from penstock.spark import session
 place, way = Path(sys.argv[1]), sys.argv[2]
 WAIT_S = 300
 PARTITIONS = 6
+GROUPS = 2 * PARTITIONS
 
 
 class Gather(penstock.Allocator):
@@ -34,8 +36,9 @@ def until(condition):
 
 
 def feed():
-    """One more batch: every entity once."""
-    rows = [{"entity": f"e{n}", "n": len(files)} for n in range(30)]
+    """One more batch: every entity, and those of the batch before once more."""
+    numbers = range(max(0, len(files) - 1), len(files) + 1)
+    rows = [{"entity": f"e{n}", "n": number} for number in numbers for n in range(30)]
     files.append(place / "in" / f"{len(files):06}.json")
     hidden = files[-1].with_name(f".{files[-1].name}")
     hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -44,9 +47,9 @@ def feed():
 
 
 def sink(batch, number):
-    counts = {row["entity"]: row["count"] for row in batch.collect()}
+    rows = sorted((row["entity"], row["n"]) for row in batch.collect())
     # A batch that a killed driver did not end comes again: the same file.
-    (place / "out" / f"{number:06}.json").write_text(json.dumps(counts))
+    (place / "out" / f"{number:06}.json").write_text(json.dumps(rows))
 
 
 def where():
@@ -55,7 +58,7 @@ def where():
 
 def together():
     feed()
-    return len(where()) == PARTITIONS and len(set(where().values())) == 1
+    return len(where()) == GROUPS and len(set(where().values())) == 1
 
 
 for folder in ("in", "out"):
@@ -68,13 +71,16 @@ spark = session(
     spark__sql__shuffle__partitions=str(PARTITIONS),
     spark__locality__wait="10s",
 )
-query = (
+records = (
     spark.readStream.schema("entity string, n int")
     .option("maxFilesPerTrigger", 1)
     .json(str(place / "in"))
-    .groupBy("entity")
-    .count()
-    .writeStream.outputMode("update")
+)
+for _ in range(2):
+    # Computed, or Spark would not shuffle between the two.
+    records = records.withColumn("n", sf.abs("n")).dropDuplicates(["entity", "n"])
+query = (
+    records.writeStream.outputMode("append")
     .foreachBatch(sink if way == "plain" else penstock.placed(sink))
     .option("checkpointLocation", str(place / "checkpoint"))
     # Between batches there is time for hints.
@@ -82,7 +88,7 @@ query = (
     .start()
 )
 attached = penstock.attach(
-    query, allocate=Gather(max_migrations=PARTITIONS), period="1 s", journal=place / "journal"
+    query, allocate=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
 )
 until(together)
 gathered = where()

@@ -29,12 +29,14 @@ class JobDone:
         succeeded: whether all went well.
         began_ms: when it was submitted, in milliseconds since 1970.
         taken_ms: how long it took.
+        batch: number of the query's batch that it belongs to; empty if that is not known.
     """
 
     stages: tuple[int, ...]
     succeeded: bool
     began_ms: float
     taken_ms: float
+    batch: str = ""
 
 
 def job_done(spark: SparkSession, job: int) -> JobDone | None:
@@ -46,11 +48,15 @@ def job_done(spark: SparkSession, job: int) -> JobDone | None:
     stages = tuple(int(one) for one in str(found.stageIds().mkString(",")).split(",") if one)
     began_ms = float(found.submissionTime().get().getTime())
     taken_ms = float(ended.get().getTime()) - began_ms
-    return JobDone(stages, str(found.status().toString()) == "SUCCEEDED", began_ms, taken_ms)
+    succeeded = str(found.status().toString()) == "SUCCEEDED"
+    described = found.description()
+    # Spark writes "..., batch = 3" there, for people.
+    batch = str(described.get()).rpartition("batch = ")[2] if described.isDefined() else ""
+    return JobDone(stages, succeeded, began_ms, taken_ms, batch if batch.isdigit() else "")
 
 
 def stages_as_planned(spark: SparkSession, stages: Iterable[int]) -> list[int]:
-    """Return stages in the order in which Spark planned them: inputs first, from left to right.
+    """Return stages in the order in which Spark planned them: what a stage reads comes before it.
 
     That is the order of the data sets that they end with. Stages themselves are numbered anyhow
     where two of them are read by one, as by a join.

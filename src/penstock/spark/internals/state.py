@@ -1,7 +1,7 @@
 """State partitions of streaming queries: where they live, what they cost, what they send."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,9 @@ _JOIN_STORES = (
     "right-keyWithIndexToValue",
 )
 _EXCHANGE = "ShuffleExchangeExec"
+_BROADCAST = "BroadcastExchangeExec"
+# By how much the sizes of a shuffle may differ from what its tasks have told: they are packed.
+_FITS = 0.25
 # How many of the newest shuffles are looked at, and how Spark packs their sizes.
 _SHUFFLES = 24
 _BASE = 1.1
@@ -36,7 +39,7 @@ class StateOperator:
         partitions: of its state.
         root: folder of the query's state, spelt as Spark does.
         stores: names of the stores of a partition.
-        place: of its stage among those of the query, in the order of `StateOperator.stage`.
+        place: of its stage among those of the query, in the order of `stages_as_planned`.
         receiver: number of the operator that gets what it sends, by one shuffle; None if nobody.
         before: operators that come before it in the same stage: they live where it does.
     """
@@ -102,18 +105,18 @@ def _read_stage(
         found: where operators are added, by number.
 
     Returns:
-        How many stages are planned now: Spark plans what a stage reads, the left side of a join
-        first, and then the stage itself.
+        How many stages are planned now: Spark plans what a stage reads, and then the stage itself.
     """
     own: dict[int, StateOperator] = {}
     place = before
     waiting: list[tuple[Any, int | None]] = [(top, None)]
     while waiting:
         node, reader = waiting.pop()
-        children = [node.children().apply(i) for i in range(node.children().size())]
-        if str(node.getClass().getSimpleName()) == _EXCHANGE:
+        name, children = str(node.getClass().getSimpleName()), _children(node)
+        if name == _EXCHANGE:
             place = _read_stage(children[0], reader, place, found)
-            continue
+        if name in (_EXCHANGE, _BROADCAST):
+            continue  # what is broadcast is made by a job of its own
         operator = _operator(node, receiver if reader is None else None)
         if operator is not None:
             # An aggregation has two nodes, which restore and save the same state.
@@ -124,6 +127,16 @@ def _read_stage(
         last, *others = own.values()
         found[last.number] = replace(last, place=place, before=tuple(others))
     return place + 1
+
+
+def _children(node: Any) -> list[Any]:  # noqa: ANN401 - whatever py4j has
+    """Return what a node reads, in the order in which Spark plans it."""
+    found = [node.children().apply(i) for i in range(node.children().size())]
+    if len(found) > 1:
+        with contextlib.suppress(Py4JError):  # a join with a table begins with what it streams
+            streamed = node.streamedPlan()
+            found.sort(key=lambda child: not child.equals(streamed))
+    return found
 
 
 def _operator(node: Any, receiver: int | None) -> StateOperator | None:  # noqa: ANN401
@@ -169,7 +182,7 @@ def shuffled_bytes(
 ) -> list[list[float]]:
     """Return what each map task of a recent shuffle has for each reduce task, in bytes.
 
-    Of all shuffles of that shape the one is taken that fits best; nothing if there is none.
+    Of all shuffles of that shape the one is taken that fits best; nothing if none fits.
 
     Args:
         spark: the session.
@@ -191,18 +204,34 @@ def shuffled_bytes(
         sizes = _sizes(jvm, statuses_of) if len(statuses_of) == len(written) else []
         if len(sizes) == len(written) and all(len(one) == len(read) for one in sizes):
             found.append(sizes)
-    return min(found, key=lambda sizes: _misfit(sizes, written, read), default=[])
+    return best_fit(found, written, read)
 
 
-def _misfit(sizes: list[list[float]], written: Sequence[float], read: Sequence[float]) -> float:
-    """Return how far the sums of rows and columns are from what tasks have told.
+def best_fit(
+    shuffles: list[list[list[float]]], written: Sequence[float], read: Sequence[float]
+) -> list[list[float]]:
+    """Return the shuffle whose sums of rows and columns are nearest to what tasks have told.
 
-    The total is not enough: operators that pass their records on all send nearly the same.
+    The total is not enough: operators that pass their records on all send nearly the same. Nothing
+    is returned if not even rows fit.
+
+    Example:
+        >>> alike = [[[9.0, 1], [1, 9]], [[5.0, 5], [9, 1]]]
+        >>> best_fit(alike, written=[10, 10], read=[14, 6])
+        [[5.0, 5], [9, 1]]
+        >>> best_fit(alike, written=[20, 0], read=[10, 10])
+        []
     """
-    rows = sum(abs(sum(row) - told) for row, told in zip(sizes, written, strict=True))
-    columns = (sum(column) for column in zip(*sizes, strict=True))
-    others = sum(abs(size - told) for size, told in zip(columns, read, strict=True))
-    return float(rows + others)
+
+    def off(sums: Iterable[float], told: Sequence[float]) -> float:
+        return sum(abs(size - one) for size, one in zip(sums, told, strict=True))
+
+    def misfit(sizes: list[list[float]]) -> float:
+        return off(map(sum, sizes), written) + off(map(sum, zip(*sizes, strict=True)), read)
+
+    best = min(shuffles, key=misfit, default=[])
+    fits = best and off(map(sum, best), written) <= _FITS * sum(written)
+    return best if fits else []
 
 
 def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - whatever py4j has
