@@ -28,7 +28,7 @@ from penstock.aggregators import Aggregator, dumps, loads
 from penstock.spark.execution import KEY, Batches, as_batches, failure
 from penstock.spark.internals import arrow_schema, rows_of_arrow
 from penstock.spark.meter import Meter
-from penstock.spark.tasks import OperatorSpec, Reports
+from penstock.spark.tasks import OperatorSpec, Reports, settle
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -221,6 +221,7 @@ def merge_into_state(work: Keyed, ttl_ms: int | None, window: int | None) -> Mer
         frames: Iterator[pd.DataFrame],
         state: GroupState,
     ) -> Iterator[pd.DataFrame]:
+        settle("merge")
         if state.hasTimedOut:
             state.remove()
             return
@@ -268,6 +269,7 @@ def finish(work: Keyed) -> Callable[[Batches], Batches]:
             key = pa.Table.from_batches(keys).combine_chunks().to_batches()[0]
             (out,) = as_batches(work.name, work.returned, values)
             names = [*work.key.names, *work.returned.names]
+            settle("finish")
             yield pa.RecordBatch.from_arrays([*key.columns, *out.columns], names=names)
 
     return run

@@ -98,14 +98,14 @@ def place(spec: OperatorSpec) -> Place:
 def send(reports: "Accumulator[Reports]", report: Report) -> None:
     """Report to the driver when this task has succeeded."""
     reports.add([pack(report)])
-    _settle(type(report).__name__)
+    settle(type(report).__name__)
 
 
 # Kinds of tasks that this Python worker has run.
 _settled: set[str] = set()
 
 
-def _settle(kind: str) -> None:
+def settle(kind: str) -> None:
     """Spare what has been imported the garbage collection that Spark's workers do after each task.
 
     With Numba and pandas loaded that takes 40 to 90 ms of a core for every task, and frees nothing.
