@@ -50,10 +50,8 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
     samples = []
     for workers, groups in SIZES.items():
         cluster = uneven_cluster(workers, groups, VARIES, seed)
-        makes: dict[str, Allocator] = {"flux": Flux(budget), "local_search": LocalSearch(budget)}
-        makes |= {series: make(budget) for series, make in extra.items()}
         bound = 0.0
-        for series, allocator in makes.items():
+        for series, allocator in _compared(budget, extra).items():
             allocator.plan(cluster)  # compiled, if it has to be
             start = time.perf_counter()
             plan = allocator.plan(cluster)
@@ -66,9 +64,15 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
             ]
         samples.append(Sample("lower_bound", x, f"distance_{workers}", bound))
         if workers == SOLVED:
-            alone = solved(cluster, budget)
+            alone = solved(cluster, budget, SOLVER_S)
             samples.append(Sample("highs", x, f"distance_{workers}", alone))
     return samples
+
+
+def _compared(budget: int, extra: Extra) -> dict[str, Allocator]:
+    """Return what is compared with the solver, by series."""
+    makes: dict[str, Allocator] = {"flux": Flux(budget), "local_search": LocalSearch(budget)}
+    return makes | {series: make(budget) for series, make in extra.items()}
 
 
 def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
@@ -76,9 +80,8 @@ def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
     samples = []
     for workers, groups in SIZES.items():
         cluster = uneven_cluster(workers, groups, VARIES, seed)
-        makes: dict[str, Allocator] = {"flux": Flux(BUDGET), "local_search": LocalSearch(BUDGET)}
-        makes |= {series: make(BUDGET) for series, make in extra.items()}
-        plans = {series: allocator.plan(cluster) for series, allocator in makes.items()}
+        compared = _compared(BUDGET, extra).items()
+        plans = {series: allocator.plan(cluster) for series, allocator in compared}
         found = {series: plan.distance_after for series, plan in plans.items()}
         found["lower_bound"] = plans["local_search"].lower_bound
         found["highs"] = solved(cluster, BUDGET, float(x))
@@ -86,7 +89,7 @@ def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
     return samples
 
 
-def solved(cluster: Cluster, budget: int, limit_s: float = SOLVER_S) -> float:
+def solved(cluster: Cluster, budget: int, limit_s: float) -> float:
     """Return the load distance that the solver reaches without the search."""
     # Imported here: it takes a tenth of a second, and the command line lists experiments.
     from penstock.policies.allocation.highs import solve  # noqa: PLC0415
@@ -146,14 +149,19 @@ def wikipedia(_: X, seed: int, extra: Extra) -> list[Sample]:
             cluster = replace(cluster, load=load)
             plan = allocator.plan(cluster)
             cluster = applied(cluster, plan)
-            if period <= SETTLED:
-                continue
-            samples += [
-                Sample(series, period, "distance", plan.distance_after),
-                Sample(series, period, "migrations", len(plan.moves)),
-                Sample(series, period, "pause_s", PAUSE_S * len(plan.moves)),
-            ]
+            samples += _period(series, period, plan.distance_after, len(plan.moves))
     return samples
+
+
+def _period(series: str, period: int, distance: float, migrations: int) -> list[Sample]:
+    """Return the numbers of a period, if it counts."""
+    if period <= SETTLED:
+        return []
+    return [
+        Sample(series, period, "distance", distance),
+        Sample(series, period, "migrations", migrations),
+        Sample(series, period, "pause_s", PAUSE_S * migrations),
+    ]
 
 
 def both_choices(seed: int) -> list[Sample]:
@@ -173,13 +181,7 @@ def both_choices(seed: int) -> list[Sample]:
         work = np.bincount(chosen, minlength=WORKERS) * load.sum() / RECORDS
         merged = np.where(of_articles, MERGE * load, 0.0)
         work = work + np.bincount(home, weights=merged, minlength=WORKERS)
-        if period > SETTLED:
-            distance = float(np.abs(work - work.mean()).max())
-            samples += [
-                Sample("pkg", period, "distance", distance),
-                Sample("pkg", period, "migrations", 0),
-                Sample("pkg", period, "pause_s", 0.0),
-            ]
+        samples += _period("pkg", period, float(np.abs(work - work.mean()).max()), 0)
     return samples
 
 
