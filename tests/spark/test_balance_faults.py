@@ -28,10 +28,9 @@ def test_without_the_control_channel_records_are_shuffled_and_counted(spark, tmp
     assert bag(sunk(spark, tmp_path)) == rows_of(files)
     stats = json.loads((tmp_path / "stats.json").read_text())
     before, after = stats["before"], stats["after"]
-    assert (before["received"], before["batches"]) == (40, 2)
+    assert (before["received"], before["batches"], before["fallbacks"]) == (40, 2, 0)
     assert (after["received"], after["processed"], after["batches"]) == (100, 100, 5)
-    # A slow machine may have some before.
-    assert after["fallbacks"] - before["fallbacks"] == 3
+    assert after["fallbacks"] == 3
     assert "the driver" in after["fallback_reason"]
 
 
