@@ -34,9 +34,4 @@ def tasks(
     for number in internals.jobs_after(spark, str(query.runId), -1):
         job = internals.job_done(spark, number)
         if job is not None:
-            stages = internals.stages_as_planned(spark, job.stages)
-            found = {one.number: one.stage(stages) for one in operators}
-            yield (
-                job,
-                {n: internals.tasks_of(spark, at) for n, at in found.items() if at is not None},
-            )
+            yield job, internals.tasks_by_operator(spark, operators, job.stages)

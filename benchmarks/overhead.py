@@ -115,12 +115,12 @@ class Stepped:
         self._files = folder / "in"
         self._files.mkdir(parents=True)
         self._steps = 0
-        self.operator = penstock.balance(
+        self._operator = penstock.balance(
             nothing, key="value", schema="value string", instances=2, grouping=grouping
         )
         self._query = (
             spark.readStream.text(str(self._files))
-            .transform(self.operator)
+            .transform(self._operator)
             .writeStream.format("noop")
             .option("checkpointLocation", str(folder / "checkpoint"))
             .start()
@@ -138,7 +138,7 @@ class Stepped:
 
     def stop(self) -> None:
         self._query.stop()
-        self.operator.close()
+        self._operator.close()
 
 
 def idle_loop(spark: SparkSession, turns: int, steps: int) -> dict[str, float]:

@@ -117,12 +117,10 @@ class Placing:
 
     def _tasks_of(self, job: internals.JobDone) -> dict[int, list[dict[str, Any]]] | None:
         """Return the tasks of a job by operator; None if its stages do not fit."""
-        found = {}
-        stages = internals.stages_as_planned(self.spark, job.stages)
-        for operator in self._operators or []:
-            stage = operator.stage(stages)
-            tasks = [] if stage is None else internals.tasks_of(self.spark, stage)
-            if len(tasks) != operator.partitions:
+        operators = self._operators or []
+        found = internals.tasks_by_operator(self.spark, operators, job.stages)
+        for operator in operators:
+            if len(found[operator.number]) != operator.partitions:
                 self._unlike += 1
                 if self._unlike == _UNLIKE and not self.groups.batches:
                     self.journal.warn(
@@ -131,7 +129,6 @@ class Placing:
                         f"partitions of stateful operator {operator.number}: nothing is placed",
                     )
                 return None
-            found[operator.number] = tasks
         return found
 
     def _confirm(self) -> None:

@@ -46,6 +46,7 @@ from penstock.spark.internals.state import (
     hint_location,
     shuffled_bytes,
     state_operators,
+    tasks_by_operator,
     tasks_of,
 )
 
@@ -83,6 +84,7 @@ __all__ = [
     "state_operators",
     "supported_session",
     "task_ms",
+    "tasks_by_operator",
     "tasks_of",
     "trigger_interval_ms",
     "unfinished_batch",

@@ -8,6 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from penstock.spark.internals.jobs import stages_as_planned
 from penstock.spark.internals.jvm import as_json, java, status_store
 from penstock.spark.internals.queries import execution_of
 
@@ -175,6 +176,15 @@ def tasks_of(spark: SparkSession, stage: int, most: int = 100_000) -> list[dict[
     attempt = int(status_store(spark).lastStageAttempt(stage).attemptId())
     told = as_json(spark, status_store(spark).taskList(stage, attempt, most))
     return [one for one in told if one["status"] == "SUCCESS" and one.get("taskMetrics")]
+
+
+def tasks_by_operator(
+    spark: SparkSession, operators: Iterable[StateOperator], stages: Iterable[int]
+) -> dict[int, list[dict[str, Any]]]:
+    """Return the tasks of each operator, by its number, in the stages of a job."""
+    planned = stages_as_planned(spark, stages)
+    found = {one.number: one.stage(planned) for one in operators}
+    return {n: [] if at is None else tasks_of(spark, at) for n, at in found.items()}
 
 
 def shuffled_bytes(
