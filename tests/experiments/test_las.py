@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from completeness import assert_claims_and_plot
 
 from penstock.experiments import EXPERIMENTS, las
-from penstock.experiments.results import Claim, Table
+from penstock.experiments.results import Table
 from penstock.policies.shedding import Never, Shedder
-from penstock.report import draw
 from penstock.sim import Application
 
 RECORDS = 3_000
@@ -77,20 +77,7 @@ def test_every_figure_has_its_claims_and_its_plot(name, short):
     experiment = BY_NAME[name]
     samples = run(name)
     assert all(np.isfinite(s.value) for s in samples)
-    assert {s.metric for s in samples} >= {experiment.main_metric, *experiment.metrics}
-    table = Table.of_samples(experiment.figure, samples)
-    claims = experiment.claims(table)
-    assert claims
-    assert all(isinstance(claim, Claim) and isinstance(claim.holds, bool) for claim in claims)
-    document = {"params": {"streams": 1}, "rows": [vars(row) for row in table.rows]}
-    image = draw(document, experiment.summary, experiment.x_label, experiment.metrics)
-    assert image.startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_no_two_claims_of_a_figure_read_the_same(name, short):
-    claims = BY_NAME[name].claims(Table.of_samples("", run(name)))
-    assert len({claim.claim for claim in claims}) == len(claims)
+    assert_claims_and_plot(experiment, samples)
 
 
 def test_claims_about_provisioning_need_not_all_values_of_x(short):
