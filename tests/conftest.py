@@ -5,6 +5,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import settings
 
 import penstock
 from penstock.spark import session
@@ -18,6 +19,9 @@ def pytest_configure() -> None:
     # JVMs of tests live for a short time, many at once: the best code would come too late.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     _forget_old_kernels()
+    # A busy machine is no failure, and what CI tries is the same every time.
+    settings.register_profile("penstock", deadline=None, derandomize="CI" in os.environ)
+    settings.load_profile("penstock")
 
 
 def _forget_old_kernels() -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.policies.shedding import average, each_record, sliding_average
@@ -51,6 +51,7 @@ def test_nothing_goes_if_all_fit():
     st.sampled_from(TARGETS),
     st.lists(st.tuples(st.floats(0.1, 500), st.floats(0, 4_000)), min_size=1, max_size=60),
 )
+@example(average("2 s"), [(2.0, 1999.0), (1.0, 2000.0)])
 def test_cheap_first_keeps_the_target_and_protected_records(target, records):
     costs, ages = np.array(records).T
     protected = costs.astype(int) % 5 == 0

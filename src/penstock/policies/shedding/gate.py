@@ -123,13 +123,40 @@ class Gate:
                 low_ms = middle_ms
             else:
                 high_ms = middle_ms
-        safe = spared | (costs_ms <= low_ms)
-        chosen = in_time & (safe | (costs_ms <= high_ms))
-        decided = np.empty(int(chosen.sum()), dtype=np.bool_)
-        some = costs_ms[chosen], arrival_ms[chosen], now_ms[chosen], safe[chosen]
-        self.admit(*some, decided, pace, cheap=False)
-        out[:] = False
-        out[chosen] = decided
+        chosen = in_time & (spared | (costs_ms <= low_ms))
+        between = np.flatnonzero(in_time & ~chosen & (costs_ms <= high_ms))
+        given = costs_ms, arrival_ms, now_ms, spared, pace
+        chosen[between[: self._room_for(*given, chosen, between)]] = True
+        some = costs_ms[chosen], arrival_ms[chosen], now_ms[chosen]
+        admitted = np.ones(int(chosen.sum()), dtype=np.bool_)
+        self.admit(*some, admitted, admitted, pace, cheap=False)
+        out[:] = chosen
+
+    def _room_for(
+        self,
+        costs_ms: Float64,
+        arrival_ms: Float64,
+        now_ms: Float64,
+        protected: Bool,
+        pace: float,
+        chosen: Bool,
+        candidates: Int64,
+    ) -> int:
+        """Return how many of the first candidates fit in with the chosen records.
+
+        They delay chosen records that arrived after them, so all are looked at together.
+        """
+        fits, beyond = 0, candidates.size + 1
+        while beyond - fits > 1:
+            middle = (fits + beyond) // 2
+            trial = chosen.copy()
+            trial[candidates[:middle]] = True
+            some = costs_ms[trial], arrival_ms[trial], now_ms[trial], protected[trial]
+            if self._fits(*some, pace, np.inf):
+                fits = middle
+            else:
+                beyond = middle
+        return fits
 
     def _fits(
         self,
