@@ -25,7 +25,7 @@ check: $(READY)  ## Run the linters and the type checker
 
 bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by side
 	$(BIN)/python benchmarks/policies.py
-	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/placers.py
 	$(BIN)/python benchmarks/gain.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import penstock
 from penstock.sim.workloads import zipf_keys
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES, KEYS = 8, 10_000
 SCHEMA = "key long, count long, total long"

@@ -25,7 +25,7 @@ from rich.table import Table
 
 import penstock
 from keygroups import begin, tasks
-from penstock.spark import session
+from penstock.spark.lab import session
 
 EXECUTORS = 4
 PARTITIONS = 16
@@ -50,7 +50,7 @@ def apart(operator: int, partition: int) -> int:
     return partition + operator
 
 
-def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, Any]:
+def run(spark: SparkSession, placer: penstock.placement.Placer | None) -> dict[str, Any]:
     """Return how many bytes went from executor to executor in the last batches."""
     seen = [0]
 
@@ -69,13 +69,13 @@ def run(spark: SparkSession, allocator: penstock.Allocator | None) -> dict[str, 
             frame = frame.withColumn("key", sf.abs("key")).dropDuplicates(["key", "batch"])
         query = (
             frame.writeStream.outputMode("append")
-            .foreachBatch(penstock.placed(sink))
+            .foreachBatch(penstock.with_placement(sink))
             .option("checkpointLocation", str(folder / "checkpoint"))
             .start()
         )
         attached = None
-        if allocator is not None:
-            attached = penstock.attach(query, allocate=allocator, period="5 s")
+        if placer is not None:
+            attached = penstock.attach(query, place=placer, period="5 s")
         query.processAllAvailable()
         remote, between = remote_bytes(spark, query)
         entries = attached.journal.entries() if attached else []
@@ -119,8 +119,11 @@ def main() -> None:
         spark__shuffle__compress="false",
     )
     # Loads are small and equal here: what counts is who talks to whom.
-    ways = {"left alone": None, "attach": penstock.Albic(max_migrations=10, max_distance=50)}
-    found = {name: run(spark, allocator) for name, allocator in ways.items()}
+    ways = {
+        "left alone": None,
+        "attach": penstock.placement.Albic(max_migrations=10, max_distance=50),
+    }
+    found = {name: run(spark, placer) for name, placer in ways.items()}
     console = Console()
     table = Table(title=f"two operators of {PARTITIONS} key groups, {EXECUTORS} executors")
     for column in ("run", "remote KB a batch", "between the operators", "exactly once", "moved"):

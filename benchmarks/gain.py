@@ -14,18 +14,18 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from penstock.experiments.demo import heavy_tailed
-from penstock.experiments.streaming import (
+from penstock.experiments.batch_trials import (
+    BatchTrial,
     ByPenstock,
     Load,
-    Trial,
     Way,
     by_key,
     by_repartition,
     try_out,
 )
+from penstock.experiments.demo import heavy_tailed
 from penstock.sim.workloads import zipf_keys
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES, RECORDS, KEYS = 8, 1_000, 4_096
 PENSTOCK = "penstock"
@@ -38,7 +38,7 @@ def without_keys(batches: int) -> Load:
     return Load.of(keys, rng.uniform(1, 20, keys.size), batches)
 
 
-def row(trial: Trial, ideal_ms: float, measured: int) -> dict[str, float | str]:
+def row(trial: BatchTrial, ideal_ms: float, measured: int) -> dict[str, float | str]:
     settled = trial.duration_ms[-measured:]
     return {
         "way": trial.name,

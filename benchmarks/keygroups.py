@@ -17,7 +17,7 @@ def begin(spark: SparkSession, chosen: Callable[[int, int], int]) -> None:
         chosen: returns the executor, as a number, of an operator's partition.
     """
     (query,) = spark.streams.active
-    hosts = internals.executor_hosts(spark)
+    hosts = internals.live_executors(spark)
     names = sorted(hosts)
     for operator in internals.state_operators(spark, str(query.id)) or []:
         for partition in range(operator.partitions):

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES = 8
 # Batches that are not counted: code is loaded and compiled in them.

@@ -32,8 +32,8 @@ from rich.table import Table
 
 import penstock
 from keygroups import begin, tasks
-from penstock.spark import session
-from penstock.spark.attachment import Attachment
+from penstock.spark.driver.attachment import Attachment
+from penstock.spark.lab import session
 
 EXECUTORS = 4
 GROUPS = 40
@@ -128,7 +128,7 @@ def busiest_after_plans(batches: list[Busy], planned_ms: list[float]) -> list[fl
 
 
 @dataclass(frozen=True)
-class Trial:
+class BatchTrial:
     """What was seen of a run."""
 
     name: str
@@ -148,7 +148,7 @@ class Trial:
         return busiest_after_plans(self.batches, [1000 * one["time"] for one in self.plans])
 
 
-def run(spark: SparkSession, name: str, allocator: penstock.Allocator | None) -> Trial:
+def run(spark: SparkSession, name: str, placer: penstock.placement.Placer | None) -> BatchTrial:
     sink = Sink(spark)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
@@ -160,13 +160,13 @@ def run(spark: SparkSession, name: str, allocator: penstock.Allocator | None) ->
         )
         query = (
             counted.writeStream.outputMode("update")
-            .foreachBatch(penstock.placed(sink))
+            .foreachBatch(penstock.with_placement(sink))
             .option("checkpointLocation", str(folder / "checkpoint"))
             .start()
         )
         attached: Attachment | None = None
-        if allocator is not None:
-            attached = penstock.attach(query, allocate=allocator, period="10 s")
+        if placer is not None:
+            attached = penstock.attach(query, place=placer, period="10 s")
         query.processAllAvailable()
         entries = attached.journal.entries() if attached else []
         moved = attached.stats().moved if attached else 0
@@ -175,10 +175,10 @@ def run(spark: SparkSession, name: str, allocator: penstock.Allocator | None) ->
     totals = range(1, BATCHES[name] + 1)
     expected = sorted((key, total) for key in range(KEYS) for total in totals)
     plans = [one for one in entries if one["kind"] == "plan" and one.get("moves")]
-    return Trial(name, sink.taken_s, sorted(sink.seen) == expected, plans, moved, batches)
+    return BatchTrial(name, sink.taken_s, sorted(sink.seen) == expected, plans, moved, batches)
 
 
-def draw(trials: list[Trial], target: Path) -> None:
+def draw(trials: list[BatchTrial], target: Path) -> None:
     """Draw how long executors were busy in each batch: with a plan, bars come together."""
     mpl.use("Agg")
     figure, panels = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
@@ -198,7 +198,7 @@ def draw(trials: list[Trial], target: Path) -> None:
     figure.savefig(target, dpi=120)
 
 
-def plain(one: Trial) -> dict[str, object]:
+def plain(one: BatchTrial) -> dict[str, object]:
     """Return what is written down of a run."""
     return {
         "run": one.name,
@@ -221,8 +221,8 @@ def main() -> None:
         spark__sql__shuffle__partitions=str(GROUPS),
         spark__locality__wait="10s",
     )
-    ways = {"left alone": None, "attach": penstock.Albic(max_migrations=10)}
-    trials = [run(spark, name, allocator) for name, allocator in ways.items()]
+    ways = {"left alone": None, "attach": penstock.placement.Albic(max_migrations=10)}
+    trials = [run(spark, name, placer) for name, placer in ways.items()]
     console = Console()
     table = Table(title=f"{GROUPS} key groups, {EXECUTORS} executors (latency-bound)")
     for column in ("run", f"last {LAST} batches, s", "busiest / mean", "exactly once", "moved"):

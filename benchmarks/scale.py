@@ -31,12 +31,12 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
-from penstock.control import Elasticity, Limits, Running, Timeline
-from penstock.control.adaptation import Adaptation
+from penstock.control import Limits, Running, ScalingLoop, Timeline
 from penstock.control.keygroups import KeyGroups, Ran
+from penstock.control.placement_loop import PlacementLoop
 from penstock.control.timeline import Look, Work
-from penstock.spark import internals, session
-from penstock.spark.standalone import StandaloneCluster
+from penstock.spark import internals
+from penstock.spark.lab import StandaloneCluster, session
 
 COST_S = 0.04
 LOW_PER_S = 12.0
@@ -116,7 +116,7 @@ def job(url: str, folder: Path, most: int) -> None:
     )
     attached = penstock.attach(
         query,
-        scale=penstock.Preventive(min_executors=1, max_executors=most),
+        scale=penstock.scaling.Preventive(min_executors=1, max_executors=most),
         period=1000 * PERIOD_S,
         journal=folder / "journal.jsonl",
     )
@@ -241,10 +241,12 @@ def loop_ms(operators: int = 100, executors: int = 1_000, periods: int = 60) -> 
     """
     names = [f"operator{i}" for i in range(operators)]
     line = Timeline(PERIOD_S, PERIOD_S)
-    scaler = penstock.Preventive(max_executors=2 * executors)
-    loop = Elasticity("synthetic", scaler, Limits(1, 2 * executors, 4), line, executors)
+    scaler = penstock.scaling.Preventive(max_executors=2 * executors)
+    loop = ScalingLoop("synthetic", scaler, Limits(1, 2 * executors, 4), line, executors)
     groups = KeyGroups()
-    placing = Adaptation("synthetic", penstock.Albic(max_migrations=10), groups, dry_run=True)
+    placing = PlacementLoop(
+        "synthetic", penstock.placement.Albic(max_migrations=10), groups, dry_run=True
+    )
     generator = np.random.default_rng(1)
     rows, spent_s = 0.0, []
     for number in range(periods):

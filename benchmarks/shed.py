@@ -13,17 +13,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from penstock.experiments.live import Phase, Trial, capacity_of, try_live
+from penstock.experiments.live_trials import BatchTrial, Phase, capacity_of, try_live
 from penstock.policies.shedding import LoadAware, average
 from penstock.sim import Application
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES = 8
 LOAD = 1.5
 WARM_UP_S = 20
 
 
-def row(name: str, trial: Trial, stop_s: float) -> dict[str, float | str]:
+def row(name: str, trial: BatchTrial, stop_s: float) -> dict[str, float | str]:
     middle = (WARM_UP_S + stop_s) / 2
     return {
         "way": name,

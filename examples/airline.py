@@ -41,7 +41,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 EXECUTORS = 4
 # Sides of a cell of the grid, in degrees.
@@ -160,7 +160,7 @@ def run(spark: SparkSession, job: int, folder: Path, left_alone: bool) -> list[d
 
     query = (
         results(spark, job, folder)
-        .writeStream.foreachBatch(penstock.placed(store))
+        .writeStream.foreachBatch(penstock.with_placement(store))
         .option("checkpointLocation", str(folder / "checkpoint"))
         .start()
     )
@@ -168,8 +168,8 @@ def run(spark: SparkSession, job: int, folder: Path, left_alone: bool) -> list[d
     if left_alone:
         query.processAllAvailable()
     else:
-        allocator = penstock.Albic(max_migrations=10)
-        attached = penstock.attach(query, allocate=allocator, period="5 s")
+        placer = penstock.placement.Albic(max_migrations=10)
+        attached = penstock.attach(query, place=placer, period="5 s")
         query.processAllAvailable()
         entries = [one for one in attached.journal.entries() if one["kind"] == "plan"]
         stats = attached.stats()

@@ -49,7 +49,9 @@ def main() -> None:
             schema="customer long, vip boolean",
             instances=INSTANCES,
             # Expensive records are shed first, and so more of them are kept.
-            shed=penstock.LoadAware(penstock.sliding_average(args.target), prefer="cheap"),
+            shed=penstock.shedding.LoadAware(
+                penstock.shedding.sliding_average(args.target), keep="cheap"
+            ),
             arrival="timestamp",
             protect="vip",
             spill=spill,

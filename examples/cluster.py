@@ -4,14 +4,14 @@ It is made from the installed PySpark and listens on the loopback address only. 
 Ctrl-C; give its address to any job as the master.
 
     python examples/cluster.py --workers 4
-    python examples/elastic.py --master spark://127.0.0.1:...
+    python examples/scale.py --master spark://127.0.0.1:...
 """
 
 import argparse
 import contextlib
 import signal
 
-from penstock.spark.standalone import StandaloneCluster
+from penstock.spark.lab import StandaloneCluster
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from pyspark.sql import functions as sf
 
 import penstock
 from penstock.aggregators import Count
-from penstock.spark import session
+from penstock.spark.lab import session
 
 FEATURES = ["carrier", "origin", "dest", "hour", "month", "weekday"]
 LATE_MINUTES = 15

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 # Scripts that tests run in processes of their own.
 collect_ignore_glob = ["spark/jobs/*"]

@@ -1,64 +1,62 @@
-"""Adaptive load management for PySpark streams."""
+"""Adaptive load management for PySpark streams.
 
+Verbs are here: `balance`, `aggregate`, `shed`, `replay`, `attach`, `detach`, `with_placement`.
+Policies are in the module of their family: `penstock.grouping`, `penstock.shedding`,
+`penstock.scaling`, `penstock.placement`.
+"""
+
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
-from penstock.policies import Policy
-from penstock.policies.allocation import Albic, Allocator, LocalSearch
-from penstock.policies.grouping import Grouping
-from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold
-from penstock.policies.shedding import (
-    LoadAware,
-    Shedder,
-    Target,
-    average,
-    each_record,
-    sliding_average,
-)
 
 if TYPE_CHECKING:
+    from penstock import grouping, placement, scaling, shedding
     from penstock.spark.aggregate import aggregate
     from penstock.spark.attach import attach, detach
-    from penstock.spark.attachment import placed
     from penstock.spark.balance import balance
+    from penstock.spark.driver.attachment import with_placement
     from penstock.spark.replay import replay
     from penstock.spark.shed import shed
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Albic",
-    "Allocator",
-    "Fixed",
-    "Grouping",
-    "LoadAware",
-    "LocalSearch",
     "PenstockError",
-    "Policy",
-    "Preventive",
-    "RateBased",
-    "Scaler",
-    "Shedder",
-    "Target",
-    "Threshold",
     "__version__",
     "aggregate",
     "attach",
-    "average",
     "balance",
     "detach",
-    "each_record",
-    "placed",
+    "grouping",
+    "placement",
     "replay",
+    "scaling",
     "shed",
-    "sliding_average",
+    "shedding",
+    "with_placement",
 ]
 
+_FAMILIES = ("grouping", "placement", "scaling", "shedding")
+_VERBS = {
+    "aggregate": "penstock.spark.aggregate",
+    "attach": "penstock.spark.attach",
+    "balance": "penstock.spark.balance",
+    "detach": "penstock.spark.attach",
+    "replay": "penstock.spark.replay",
+    "shed": "penstock.spark.shed",
+    "with_placement": "penstock.spark.driver.attachment",
+}
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
-    """Import what needs Spark when it is asked for: policies and simulator do without."""
-    if name in ("aggregate", "attach", "balance", "detach", "placed", "replay", "shed"):
-        from penstock import spark  # noqa: PLC0415
 
-        return getattr(spark, name)
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a function or a module
+    """Import a verb or a family when it is first used: the simulator works without Spark."""
+    if name in _FAMILIES:
+        return importlib.import_module(f"penstock.{name}")
+    if name in _VERBS:
+        return getattr(importlib.import_module(_VERBS[name]), name)
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

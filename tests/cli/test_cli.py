@@ -11,9 +11,10 @@ from penstock.cli import main
 
 RANDOM = """
 import numpy as np
-from penstock import Grouping, Shedder
+from penstock.grouping import Grouping
+from penstock.shedding import Shedder
 from penstock.policies.scaling import Scaler
-from penstock.policies.allocation import Allocator, LocalSearch
+from penstock.policies.placement import Placer, LocalSearch
 
 class First(Grouping):
     def route(self, keys, now_ms=None):
@@ -95,12 +96,12 @@ class Draining(LocalSearch):
     def __init__(self, max_migrations=None):
         super().__init__(max_migrations, tolerated=float("inf"))
 
-class Spendthrift(Allocator):
+class Spendthrift(Placer):
     def place(self, cluster):
         live = np.flatnonzero(cluster.live)
         return live[(cluster.placement + 1) % live.size], "everybody moves"
 
-class Homeless(Allocator):
+class Homeless(Placer):
     pass
 """
 
@@ -180,7 +181,7 @@ def own(tmp_path):
         (["check", "own.py:Demanding"], "give all parameters but target a default"),
         (
             ["check", "own.py:Nope"],
-            "has no grouping or shedder or scaler or allocator 'Nope'; it has First",
+            "has no grouping or shedder or scaler or placer 'Nope'; it has First",
         ),
         (
             ["reproduce", "posg-instances", "--scaler", "own.py:Half"],
@@ -207,9 +208,9 @@ def own(tmp_path):
         (["check", "own.py:Homeless"], "must implement `place`"),
         (
             ["reproduce", "milp-scale-in", "--scaler", "own.py:Half"],
-            "--scaler: milp-scale-in compares allocators; use --allocator, or another experiment",
+            "--scaler: milp-scale-in compares placers; use --placer, or another experiment",
         ),
-        (["reproduce", "albic-sizes", "--allocator", "own.py:Half"], "has no allocator 'Half'"),
+        (["reproduce", "albic-sizes", "--placer", "own.py:Half"], "has no placer 'Half'"),
         (["check", "own.py:Asking"], "give all parameters but max_degree a default"),
     ],
 )
@@ -284,7 +285,7 @@ def test_check_of_a_scaler_that_needs_no_limit(own, command, monkeypatch):
     assert code == 0, out + error
 
 
-def test_check_of_a_good_and_a_bad_allocator(own, command, monkeypatch):
+def test_check_of_a_good_and_a_bad_placer(own, command, monkeypatch):
     monkeypatch.chdir(own.parent)
     code, out, _ = command("check", "own.py:Draining")
     assert code == 0, out
@@ -302,10 +303,10 @@ def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
     _, _, error = command("check", tmp_path / "nothing.py:Nope")
     named = {word.strip("().,\n") for word in error.split() if word.startswith("penstock.")}
     assert named == {
-        "penstock.Grouping",
-        "penstock.Shedder",
-        "penstock.Scaler",
-        "penstock.Allocator",
+        "penstock.grouping.Grouping",
+        "penstock.shedding.Shedder",
+        "penstock.scaling.Scaler",
+        "penstock.placement.Placer",
     }
     assert all(hasattr(penstock, name.removeprefix("penstock.")) for name in named)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.control import Controller, Journal, Policies
-from penstock.control.reports import ExecutionReport, Place, RouterReport, pack_costs
+from penstock.control import Controller, Journal, OperatorPolicies
+from penstock.control.reports import ExecutionReport, RouterReport, TaskId, pack_costs
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.control.utilization import Utilization
 from penstock.errors import PenstockError
@@ -23,12 +23,12 @@ from penstock.policies.shedding import LoadAware, MeanCost, Never, average
 
 TARGET = average("2 s")
 LEARNING = [
-    Policies(Proactive(4, capacity=16)),
-    Policies(ProactiveAsPublished(4)),
-    Policies(Consistent(4)),
-    Policies(RoundRobin(4), LoadAware(TARGET, instances=4, capacity=16)),
-    Policies(Proactive(4, capacity=16), LoadAware(TARGET, instances=4, capacity=16)),
-    Policies(RoundRobin(4), MeanCost(TARGET, instances=4)),
+    OperatorPolicies(Proactive(4, capacity=16)),
+    OperatorPolicies(ProactiveAsPublished(4)),
+    OperatorPolicies(Consistent(4)),
+    OperatorPolicies(RoundRobin(4), LoadAware(TARGET, instances=4, capacity=16)),
+    OperatorPolicies(Proactive(4, capacity=16), LoadAware(TARGET, instances=4, capacity=16)),
+    OperatorPolicies(RoundRobin(4), MeanCost(TARGET, instances=4)),
 ]
 
 
@@ -37,11 +37,11 @@ def ids(policies):
 
 
 def routed(records, shed=0, batch="1", router=0, **more):
-    return RouterReport(Place("op", "query", batch, router), records, 1.0, 0.0, shed=shed, **more)
+    return RouterReport(TaskId("op", "query", batch, router), records, 1.0, 0.0, shed=shed, **more)
 
 
 def executed(instance, records=2, batch="1", busy_ms=5.0, executor="0", costs=b""):
-    place = Place("op", "query", batch, instance)
+    place = TaskId("op", "query", batch, instance)
     return ExecutionReport(place, records, records, busy_ms, executor, costs)
 
 
@@ -57,19 +57,19 @@ def measured(policies, instance, batch="1", costs=((1, 10.0), (2, 2.0))):
 
 
 def begin(policies, keep=None):
-    return Controller("enrich", "query", policies, Journal(), keep)
+    return Controller("enrich", "query", policies, journal=Journal(), keep=keep)
 
 
 def router_of(policies, snapshot):
     """The policies of a router that was made for all instances."""
-    found = policies.clone().sized(snapshot.instances or policies.grouping.instances)
+    found = policies.clone().sized(snapshot.active_of(policies.grouping.instances))
     found.restore(snapshot.data)
     return found
 
 
 @pytest.fixture
 def policies():
-    return Policies(Proactive(4, capacity=16))
+    return OperatorPolicies(Proactive(4, capacity=16))
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def controller(policies):
 
 def test_all_are_active_at_first(controller):
     assert controller.active == controller.instances == 4
-    assert controller.snapshot("1").instances == 4
+    assert controller.snapshot("1").active == 4
     assert controller.stats().active == 4
 
 
@@ -96,7 +96,7 @@ def test_routers_are_told_how_many_get_records(policies, active, learnt):
             controller.observe(measured(policies, instance))
     controller.activate(active)
     snapshot = controller.snapshot("2")
-    assert snapshot.instances == controller.active == controller.stats().active == active
+    assert snapshot.active == controller.active == controller.stats().active == active
     assert controller.instances == len(controller.stats().instances) == 4
     router = router_of(policies, snapshot)
     assert [one.instances for one in router.all] == [active] * len(router.all)
@@ -122,7 +122,7 @@ def test_instances_come_back(policies):
 )
 def test_there_is_one_at_least_and_there_are_no_more_than_tasks(controller, instances, expected):
     controller.activate(instances)
-    assert controller.active == controller.snapshot("1").instances == expected
+    assert controller.active == controller.snapshot("1").active == expected
 
 
 def test_costs_stay_learnt(controller, policies):
@@ -140,12 +140,12 @@ def test_a_batch_keeps_the_number_it_began_with(controller, policies):
     before = controller.snapshot("1")
     controller.activate(2)
     assert controller.snapshot("1") == before
-    assert controller.snapshot("1").instances == 4
+    assert controller.snapshot("1").active == 4
     after = controller.snapshot("2")
-    assert after.instances == 2
+    assert after.active == 2
     assert after.version != before.version
     controller.activate(4)
-    assert [controller.snapshot(batch).instances for batch in "123"] == [4, 2, 4]
+    assert [controller.snapshot(batch).active for batch in "123"] == [4, 2, 4]
     versions = {controller.snapshot(batch).version for batch in "123"}
     assert len(versions) == 3
 
@@ -173,10 +173,10 @@ def test_another_number_is_in_the_journal_and_to_be_saved(controller):
 @pytest.mark.parametrize(
     "policies",
     [
-        Policies(RoundRobin(4)),
-        Policies(KeyHash(4)),
-        Policies(RoundRobin(4), Never(4)),
-        Policies(RoundRobin(4), MeanCost(TARGET, 1.0, 4)),
+        OperatorPolicies(RoundRobin(4)),
+        OperatorPolicies(KeyHash(4)),
+        OperatorPolicies(RoundRobin(4), Never(4)),
+        OperatorPolicies(RoundRobin(4), MeanCost(TARGET, 1.0, 4)),
     ],
     ids=ids,
 )
@@ -184,7 +184,7 @@ def test_what_does_not_learn_goes_on_with_all(policies):
     controller = begin(policies)
     entries = len(controller.journal.entries())
     controller.activate(2)
-    assert controller.active == controller.snapshot("1").instances == 4
+    assert controller.active == controller.snapshot("1").active == 4
     assert len(controller.journal.entries()) == entries + 1  # of the batch
     assert set(router_of(policies, controller.snapshot("1")).grouping.route(np.arange(200))) == set(
         range(4)
@@ -195,7 +195,7 @@ def test_every_grouping_can_be_asked():
     for cls in Grouping.registered().values():
         if "costs" in inspect.signature(cls).parameters:
             continue  # the yardstick
-        policies = Policies(cls(instances=4))
+        policies = OperatorPolicies(cls(instances=4))
         controller = begin(policies)
         controller.activate(3)
         assert controller.active == (3 if policies.learns else 4)
@@ -208,7 +208,7 @@ def test_policies_are_those_of_the_user_no_more(policies, controller):
     controller.activate(2)
     assert policies.grouping.instances == 4
     assert policies.sized(4) is policies
-    assert policies.sized(2) == Policies(Proactive(2, capacity=16))
+    assert policies.sized(2) == OperatorPolicies(Proactive(2, capacity=16))
     assert policies.sized(2).sized(4) == policies
     with pytest.raises(PenstockError):
         policies.sized(0)
@@ -306,7 +306,7 @@ def test_imbalance_of_a_batch_that_began_before(controller):
 
 
 def test_nothing_is_told_of_use_in_batches_with_another_number():
-    policies = Policies(Consistent(4))
+    policies = OperatorPolicies(Consistent(4))
     controller = begin(policies)
     for batch in range(12):
         controller.snapshot(str(batch))
@@ -337,11 +337,11 @@ def test_use_of_those_that_stay_is_told_whatever_others_do():
 
 
 def test_a_shedder_follows_and_nothing_is_lost():
-    policies = Policies(RoundRobin(4), LoadAware(TARGET, instances=4, capacity=16))
+    policies = OperatorPolicies(RoundRobin(4), LoadAware(TARGET, instances=4, capacity=16))
     controller = begin(policies)
     for batch, active in enumerate((4, 2, 2, 3, 4, 1), start=1):
         controller.activate(active)
-        assert controller.snapshot(str(batch)).instances == active
+        assert controller.snapshot(str(batch)).active == active
         controller.observe(routed(10, shed=10 - 2 * active, batch=str(batch)))
         for instance in range(4):
             report = measured(policies, instance, str(batch))
@@ -367,7 +367,7 @@ def mean_cost_after(controller, batch="1"):
 
 @pytest.mark.parametrize("active", [4, 2])
 def test_mean_costs_are_right_with_any_number(active):
-    controller = begin(Policies(RoundRobin(4), MeanCost(TARGET, instances=4)))
+    controller = begin(OperatorPolicies(RoundRobin(4), MeanCost(TARGET, instances=4)))
     controller.activate(active)
     controller.snapshot("1")
     controller.observe(routed(40, planned_ms=1.0))
@@ -378,14 +378,14 @@ def test_mean_costs_are_right_with_any_number(active):
 
 
 def test_a_batch_under_way_during_a_change_teaches_the_right_mean_cost():
-    controller = begin(Policies(RoundRobin(4), MeanCost(TARGET, instances=4)))
+    controller = begin(OperatorPolicies(RoundRobin(4), MeanCost(TARGET, instances=4)))
     controller.snapshot("1")
     controller.activate(2)
     assert mean_cost_after(controller) == pytest.approx(1.0)
 
 
 def test_a_batch_that_was_routed_without_the_driver_teaches_the_right_mean_cost():
-    controller = begin(Policies(RoundRobin(4), MeanCost(TARGET, instances=4)))
+    controller = begin(OperatorPolicies(RoundRobin(4), MeanCost(TARGET, instances=4)))
     controller.activate(2)
     assert mean_cost_after(controller) == pytest.approx(1.0)
 
@@ -404,7 +404,7 @@ def test_what_was_learnt_survives_with_any_active_number(policies, saved_with, l
     resumed = begin(policies)
     resumed.activate(loaded_with)
     resumed.load(controller.save())
-    assert resumed.active == resumed.snapshot("1").instances == loaded_with
+    assert resumed.active == resumed.snapshot("1").active == loaded_with
     router = router_of(policies, resumed.snapshot("1"))
     learner = router.measuring
     if isinstance(learner, Proactive | LoadAware):
@@ -433,7 +433,7 @@ def test_after_a_restart_a_batch_goes_to_as_many_as_before(policies):
         controller.observe(measured(policies, instance, "0"))
     controller.activate(2)
     before = controller.snapshot("7")
-    assert read_pin(kept[-1])[1].instances == 2
+    assert read_pin(kept[-1])[1].active == 2
 
     resumed = begin(policies)
     resumed.load_pin(kept[-1])
@@ -441,15 +441,15 @@ def test_after_a_restart_a_batch_goes_to_as_many_as_before(policies):
     again = resumed.snapshot("7")
     assert replace(again, version=0) == replace(before, version=0)
     assert router_of(policies, again).grouping.instances == 2
-    assert resumed.snapshot("8").instances == 4
+    assert resumed.snapshot("8").active == 4
 
 
 def test_a_pin_of_before_there_were_active_instances_is_of_all(controller, policies):
     snapshot = controller.snapshot("1")
     header = snapshot.header()
-    del header["instances"]
+    del header["active"]
     old = Snapshot.of(header, snapshot.packed)
-    assert old.instances == 0
+    assert old.active is None
     resumed = begin(policies)
     resumed.load_pin(old.pin("1"))
     assert router_of(policies, resumed.snapshot("1")).grouping.instances == 4
@@ -463,7 +463,7 @@ def test_a_pin_for_more_instances_than_there_are_is_refused(policies):
     fewer = begin(policies.clone(2))
     with pytest.raises(PenstockError, match="for 4 instances, and there are 2"):
         fewer.load_pin(kept[0])
-    assert fewer.snapshot("7").instances == 2
+    assert fewer.snapshot("7").active == 2
 
 
 def test_a_pin_for_fewer_instances_than_there_are_is_kept(policies):
@@ -473,4 +473,4 @@ def test_a_pin_for_fewer_instances_than_there_are_is_kept(policies):
     controller.snapshot("7")
     more = begin(policies.clone(6))
     more.load_pin(kept[0])
-    assert [more.snapshot(batch).instances for batch in "78"] == [2, 6]
+    assert [more.snapshot(batch).active for batch in "78"] == [2, 6]

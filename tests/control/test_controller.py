@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from penstock.control import Controller, Journal, Policies
+from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.control.reports import (
     ExecutionReport,
-    Place,
     RouterReport,
+    TaskId,
     pack,
     pack_costs,
     unpack,
@@ -21,7 +21,7 @@ from penstock.policies.grouping import Proactive, ProactiveAsPublished
 def executed(grouping, instance, batch="1", keys=(1, 2), costs=(10.0, 2.0)):
     tracker = grouping.tracker(instance)
     tracker.execute(np.array(keys), np.array(costs), sum(costs))
-    place = Place("op", "query", batch, instance)
+    place = TaskId("op", "query", batch, instance)
     packed = pack_costs(tracker.finish())
     return ExecutionReport(place, len(keys), len(keys), float(sum(costs)), "0", packed)
 
@@ -33,12 +33,12 @@ def grouping():
 
 @pytest.fixture
 def controller(grouping):
-    return Controller("enrich", "query", Policies(grouping), Journal())
+    return Controller("enrich", "query", OperatorPolicies(grouping), journal=Journal())
 
 
 def test_reports_travel_as_text_and_bytes(grouping):
     for report in (
-        RouterReport(Place("op", "", "stage 3", 1), 7, 1.5, 20.0, "no answer"),
+        RouterReport(TaskId("op", "", "stage 3", 1), 7, 1.5, 20.0, "no answer"),
         executed(grouping, 1),
     ):
         text, costs = pack(report)
@@ -74,7 +74,7 @@ def test_a_batch_keeps_its_snapshot(controller, grouping):
 def test_a_report_that_comes_twice_counts_once(controller, grouping):
     for _ in range(3):
         controller.observe(executed(grouping, 0))
-        controller.observe(RouterReport(Place("op", "query", "1", 0), 2, 1.0, 0.0))
+        controller.observe(RouterReport(TaskId("op", "query", "1", 0), 2, 1.0, 0.0))
     stats = controller.stats()
     assert (stats.received, stats.processed, stats.batches) == (2, 2, 1)
     controller.observe(executed(grouping, 0, batch="2"))
@@ -83,7 +83,7 @@ def test_a_report_that_comes_twice_counts_once(controller, grouping):
 
 def test_stats_and_journal_tell_what_happened(controller, grouping):
     controller.snapshot("1")
-    controller.observe(RouterReport(Place("op", "query", "1", 0), 4, 1.0, float("nan"), "gone"))
+    controller.observe(RouterReport(TaskId("op", "query", "1", 0), 4, 1.0, float("nan"), "gone"))
     controller.observe(executed(grouping, 0, costs=(10.0, 2.0)))
     controller.observe(executed(grouping, 1, costs=(1.0, 3.0)))
     stats = controller.stats()
@@ -105,7 +105,7 @@ def test_costs_survive_also_with_other_instances(controller, grouping, instances
         controller.observe(executed(grouping, instance))
     saved = controller.save()
     resumed = Controller(
-        "enrich", "query", Policies(grouping.clone(instances=instances)), Journal()
+        "enrich", "query", OperatorPolicies(grouping.clone(instances=instances)), journal=Journal()
     )
     resumed.load(saved)
     router = grouping.clone(instances=instances)
@@ -116,7 +116,9 @@ def test_costs_survive_also_with_other_instances(controller, grouping, instances
 def test_a_foreign_or_truncated_file_is_refused_and_nothing_is_lost(controller, grouping):
     controller.observe(executed(grouping, 0))
     saved = controller.save()
-    published = Controller("enrich", "query", Policies(ProactiveAsPublished(2)), Journal())
+    published = Controller(
+        "enrich", "query", OperatorPolicies(ProactiveAsPublished(2)), journal=Journal()
+    )
     for target, wrong in (
         (controller, b"something else"),
         (controller, saved[: len(saved) // 2]),
@@ -134,8 +136,8 @@ def test_memory_does_not_grow_with_batches(controller, grouping):
         controller.snapshot(str(batch))
         controller.observe(executed(grouping, 0, batch=str(batch)))
     assert len(controller._pins) <= 8
-    assert len(controller._seen) <= 64
-    assert len(controller._batches) <= 8
+    assert len(controller._ledger._seen) <= 64
+    assert len(controller._ledger._batches) <= 8
 
 
 def test_the_journal_is_rotated(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.control.keygroups import KeyGroups, Ran
-from penstock.policies.allocation import Cluster, LocalSearch
+from penstock.policies.placement import Cluster, LocalSearch
 
 INTERVAL_MS = 1_000.0
 A, B, C = "a", "b", "c"
@@ -171,7 +171,7 @@ def test_marked_executors_are_removed():
     executors = {A: 1, B: 1, C: 1}
     assert groups.cluster(executors)[0].removed.tolist() == [False] * 3
     marked = frozenset({C, A, "gone"})
-    assert groups.cluster(executors, marked)[0].removed.tolist() == [True, False, True]
+    assert groups.cluster(executors, marked=marked)[0].removed.tolist() == [True, False, True]
 
 
 def test_key_groups_know_their_operators():
@@ -490,7 +490,7 @@ def test_any_batches_give_a_cluster_with_every_live_key_group_placed_once(
     for batch, interval_ms in batches:
         groups.add(batch, interval_ms)
         last |= {one.group: one.executor for one in batch}
-        cluster, names = groups.cluster(executors, marked, traffic)
+        cluster, names = groups.cluster(executors, marked=marked, traffic=traffic)
         ids = groups.groups(executors)
         assert isinstance(cluster, Cluster)
         assert names == list(executors)

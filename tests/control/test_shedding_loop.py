@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.control import Controller, Journal, Policies
+from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.control.batches import Batch
-from penstock.control.reports import ExecutionReport, Place, RouterReport, pack, pack_costs, unpack
+from penstock.control.reports import ExecutionReport, RouterReport, TaskId, pack, pack_costs, unpack
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.errors import PenstockError
 from penstock.policies import codec
@@ -23,11 +23,11 @@ TARGET = average("2 s")
 
 
 def routed(records, shed=0, batch="1", router=0, **more):
-    return RouterReport(Place("op", "query", batch, router), records, 1.0, 0.0, shed=shed, **more)
+    return RouterReport(TaskId("op", "query", batch, router), records, 1.0, 0.0, shed=shed, **more)
 
 
 def executed(instance, records=2, batch="1", waited_ms=0.0, waits=None, costs=b""):
-    place = Place("op", "query", batch, instance)
+    place = TaskId("op", "query", batch, instance)
     waits = records if waits is None else waits
     return ExecutionReport(place, records, records, 5.0, "0", costs, waited_ms, waits)
 
@@ -41,7 +41,7 @@ def measured(policies, instance, batch="1", costs=((1, 10.0), (2, 2.0)), **more)
 
 @pytest.fixture
 def policies():
-    return Policies(RoundRobin(2), LoadAware(TARGET, instances=2, capacity=16))
+    return OperatorPolicies(RoundRobin(2), LoadAware(TARGET, instances=2, capacity=16))
 
 
 @pytest.fixture
@@ -51,12 +51,12 @@ def kept():
 
 @pytest.fixture
 def controller(policies, kept):
-    return Controller("enrich", "query", policies, Journal(), kept.append)
+    return Controller("enrich", "query", policies, journal=Journal(), keep=kept.append)
 
 
 def in_front(shedder=None):
-    policies = Policies(RoundRobin(1), shedder or MeanCost(TARGET))
-    return Controller("gate", "query", policies, Journal(), in_front=True)
+    policies = OperatorPolicies(RoundRobin(1), shedder or MeanCost(TARGET))
+    return Controller("gate", "query", policies, journal=Journal(), in_front=True)
 
 
 def published(controller, batch, policies):
@@ -95,8 +95,8 @@ def test_received_is_processed_and_shed(controller):
     )
 )
 def test_nothing_is_lost_whoever_routes(batches):
-    policies = Policies(RoundRobin(2), Never(2))
-    controller = Controller("op", "query", policies, Journal())
+    policies = OperatorPolicies(RoundRobin(2), Never(2))
+    controller = Controller("op", "query", policies, journal=Journal())
     for batch, routers in enumerate(batches):
         kept = sum(records for records, _ in routers)
         for router, (records, shed) in enumerate(routers):
@@ -210,8 +210,8 @@ def test_at_first_nothing_is_known_of_routers(controller):
     )
 )
 def test_shares_are_one_in_total_and_nobody_gets_none(batches):
-    policies = Policies(RoundRobin(2), Never(2))
-    shares = shares_after(Controller("op", "query", policies, Journal()), *batches)
+    policies = OperatorPolicies(RoundRobin(2), Never(2))
+    shares = shares_after(Controller("op", "query", policies, journal=Journal()), *batches)
     assert len(shares) == len(batches[-1])
     assert sum(shares) == pytest.approx(1)
     assert all(share > 0 for share in shares)
@@ -225,7 +225,7 @@ def test_shares_follow_the_routers(controller):
 def test_shares_follow_a_change_by_and_by(policies):
     skewed = [[50, 50], *[[90, 10]] * 5]
     found = [
-        shares_after(Controller("op", "query", policies, Journal()), *skewed[:n])[0]
+        shares_after(Controller("op", "query", policies, journal=Journal()), *skewed[:n])[0]
         for n in range(1, 7)
     ]
     assert found == sorted(found)
@@ -300,7 +300,7 @@ def test_a_batch_that_cannot_be_kept_is_not_decided_about(policies):
     def full(_):
         raise OSError("no space left")
 
-    controller = Controller("enrich", "query", policies, Journal(), full)
+    controller = Controller("enrich", "query", policies, journal=Journal(), keep=full)
     for _ in range(2):
         with pytest.raises(OSError, match="no space left"):
             controller.snapshot("1")
@@ -313,7 +313,7 @@ def test_after_a_restart_the_batch_is_decided_about_as_before(controller, polici
     before = controller.snapshot("7")
     saved = controller.save()
 
-    resumed = Controller("enrich", "query", policies, Journal())
+    resumed = Controller("enrich", "query", policies, journal=Journal())
     resumed.load_pin(kept[-1])
     resumed.load(saved)
     for instance in (0, 1):
@@ -329,7 +329,7 @@ def test_after_a_restart_the_batch_is_decided_about_as_before(controller, polici
 def test_a_pin_is_not_kept_once_more(policies, controller, kept):
     controller.snapshot("7")
     more = []
-    resumed = Controller("enrich", "query", policies, Journal(), more.append)
+    resumed = Controller("enrich", "query", policies, journal=Journal(), keep=more.append)
     resumed.load_pin(kept[0])
     resumed.snapshot("7")
     assert more == []
@@ -339,7 +339,7 @@ def test_resumed_policies_have_learnt_and_nothing_waits(controller, policies):
     for instance in (0, 1):
         controller.observe(routed(2, router=instance, planned_ms=1e6))
         controller.observe(measured(policies, instance, waited_ms=1e6))
-    resumed = Controller("enrich", "query", policies, Journal())
+    resumed = Controller("enrich", "query", policies, journal=Journal())
     resumed.load(controller.save())
     shedder = published(resumed, "1", policies).shedder
     assert shedder.state == "RUN"
@@ -352,7 +352,7 @@ def test_two_pins_of_different_contents_have_different_versions(controller, poli
     for instance in (0, 1):
         controller.observe(measured(policies, instance))
     controller.snapshot("2")
-    resumed = Controller("enrich", "query", policies, Journal())
+    resumed = Controller("enrich", "query", policies, journal=Journal())
     for pin in kept:
         resumed.load_pin(pin)
     first, second = resumed.snapshot("1"), resumed.snapshot("2")
@@ -370,7 +370,7 @@ def warnings_of(controller):
 def test_what_has_no_time_of_arrival_is_said(controller):
     controller.observe(routed(2_000, undated=1_500))
     assert warnings_of(controller) == [
-        "1,500 records of batch 1 have no time of arrival; they count as if they had just arrived"
+        "1,500 records of batch 1 have no time of arrival; they count as just arrived"
     ]
 
 
@@ -423,7 +423,9 @@ class Half(Shedder):
 
 
 def test_without_a_target_nothing_is_said_of_it():
-    controller = Controller("op", "query", Policies(RoundRobin(2), Half(2)), Journal())
+    controller = Controller(
+        "op", "query", OperatorPolicies(RoundRobin(2), Half(2)), journal=Journal()
+    )
     complete(controller, 10, 10)
     assert warnings_of(controller) == []
 
@@ -453,7 +455,7 @@ def test_warnings_do_not_grow_for_ever(controller):
 
 def test_a_finished_batch_teaches_the_mean_cost():
     controller = in_front()
-    policies = Policies(RoundRobin(1), MeanCost(TARGET))
+    policies = OperatorPolicies(RoundRobin(1), MeanCost(TARGET))
     assert published(controller, "1", policies).shedder.state == "NOP"
     controller.observe(routed(100, 0, planned_ms=0.0))
     controller.finished("1", 500.0)
@@ -467,11 +469,11 @@ def test_a_finished_batch_teaches_the_mean_cost():
 
 
 def test_what_never_became_complete_is_in_no_count():
-    policies = Policies(RoundRobin(1), LoadAware(TARGET))
-    controller = Controller("enrich", "query", policies, Journal())
-    controller.observe(RouterReport(Place("op", "query", "lost", 0), 50, 1.0, 0.0))
+    policies = OperatorPolicies(RoundRobin(1), LoadAware(TARGET))
+    controller = Controller("enrich", "query", policies, journal=Journal())
+    controller.observe(RouterReport(TaskId("op", "query", "lost", 0), 50, 1.0, 0.0))
     for batch in range(20):
-        place = Place("op", "query", str(batch), 0)
+        place = TaskId("op", "query", str(batch), 0)
         controller.observe(RouterReport(place, 8, 1.0, 0.0, shed=3))
         controller.observe(ExecutionReport(place, 5, 5, 1.0, "0", waited_ms=1.0, waits=5))
     stats = controller.stats()
@@ -545,5 +547,5 @@ def test_memory_does_not_grow_with_batches(controller, policies):
         for instance in (0, 1):
             controller.observe(measured(policies, instance, batch))
     assert len(controller._pins) <= 8
-    assert len(controller._batches) <= 8
+    assert len(controller._ledger._batches) <= 8
     assert len(controller.stats().warnings) <= 20

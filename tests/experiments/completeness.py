@@ -1,7 +1,7 @@
 """What every experiment must have, whatever its paper is."""
 
 from penstock.experiments.results import Claim, Table
-from penstock.report import draw
+from penstock.plots import draw
 
 
 def assert_claims_and_plot(experiment, samples):

@@ -6,7 +6,7 @@ from completeness import assert_claims_and_plot
 
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, albic
-from penstock.policies.allocation import Albic, Allocator
+from penstock.policies.placement import Albic, Placer
 from penstock.sim import airline, datasets
 from penstock.sim.airline import Airline
 
@@ -42,11 +42,11 @@ def test_names_are_unique_and_metrics_fit():
     assert set(BY_NAME) <= set(EXPERIMENTS)
     for experiment in albic.EXPERIMENTS:
         assert experiment.main_metric in experiment.metrics
-        assert experiment.family is Allocator
+        assert experiment.family is Placer
         assert not experiment.on_driver
 
 
-def test_an_allocator_of_ones_own_is_a_series_more(small):
+def test_a_placer_of_ones_own_is_a_series_more(small):
     samples = albic.collocation(50, 0, {"mine": lambda budget: Albic(budget, pairs=2)})
     assert {s.series for s in samples} == SERIES | {"mine"}
 

@@ -6,7 +6,7 @@ from completeness import assert_claims_and_plot
 
 from penstock.experiments import EXPERIMENTS, milp
 from penstock.experiments.results import Table
-from penstock.policies.allocation import Allocator, LocalSearch
+from penstock.policies.placement import LocalSearch, Placer
 
 BY_NAME = {experiment.name: experiment for experiment in milp.EXPERIMENTS}
 
@@ -43,7 +43,7 @@ def test_names_are_unique_and_metrics_fit():
     assert set(BY_NAME) <= set(EXPERIMENTS)
     for experiment in milp.EXPERIMENTS:
         assert experiment.main_metric in experiment.metrics
-        assert experiment.family is Allocator
+        assert experiment.family is Placer
         assert not experiment.on_driver
 
 
@@ -54,7 +54,7 @@ def test_series(small):
     assert series == {"flux", "local_search", "local_search_of_10", "unrestricted", "pkg"}
 
 
-def test_an_allocator_of_ones_own_is_a_series_more(small):
+def test_a_placer_of_ones_own_is_a_series_more(small):
     given = []
 
     def mine(budget):

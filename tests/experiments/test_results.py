@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS
 from penstock.experiments.base import Sample
 from penstock.experiments.results import Table, at_least, writable_folder, write_json
-from penstock.report import draw
+from penstock.plots import draw
 
 
 def test_means_errors_and_extremes():

@@ -22,6 +22,6 @@ def test_discovery_finds_what_we_ship():
     shedders = "never", "random_drop", "mean_cost", "las", "las_as_published", "full_knowledge"
     assert {("grouping", name) for name in groupings} <= found
     assert {("shedder", name) for name in shedders} <= found
-    allocators = "local_search", "milp", "albic", "flux", "cola", "cg"
-    assert {("allocator", name) for name in allocators} <= found
+    placers = "local_search", "milp", "albic", "flux", "cola", "cg"
+    assert {("placer", name) for name in placers} <= found
     assert {("cost model", name) for name in ("count_min", "space_saving", "exact")} <= found

@@ -10,11 +10,11 @@ from penstock.policies.validation import (
     above_zero,
     at_least_zero,
     between,
-    costs_ms,
     finite,
     float64s,
     int64_keys,
     known,
+    non_negatives,
     positive,
     whole,
 )
@@ -58,15 +58,15 @@ from penstock.policies.validation import (
         (lambda: float64s("now_ms", [1.0], 2), "now_ms must have shape (2,); got (1,)"),
         (lambda: float64s("now_ms", ["a"], 1), "now_ms must be numbers; got ['a']"),
         (
-            lambda: costs_ms("costs_ms", [1.0, -0.5], 2),
+            lambda: non_negatives("costs_ms", [1.0, -0.5], 2),
             "costs_ms must be finite and >= 0; got -0.5 at 1",
         ),
         (
-            lambda: costs_ms("costs_ms", [math.nan], 1),
+            lambda: non_negatives("costs_ms", [math.nan], 1),
             "costs_ms must be finite and >= 0; got nan at 0",
         ),
         (
-            lambda: costs_ms("costs_ms", [math.inf], 1),
+            lambda: non_negatives("costs_ms", [math.inf], 1),
             "costs_ms must be finite and >= 0; got inf at 0",
         ),
         (
@@ -95,7 +95,7 @@ def test_good_numbers_come_back_as_plain_ones():
 def test_ready_arrays_are_not_copied():
     keys, costs = np.arange(3), np.arange(3.0)
     assert int64_keys("keys", keys) is keys
-    assert costs_ms("costs_ms", costs, 3) is costs
+    assert non_negatives("costs_ms", costs, 3) is costs
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, ">i8", np.int64])
@@ -112,9 +112,9 @@ def test_read_only_arrays_are_left_alone():
     found = int64_keys("keys", keys)
     found[0] = 9
     assert keys.tolist() == [0, 1, 2]
-    assert costs_ms("costs_ms", costs, 3).tolist() == [0.0, 1.0, 2.0]
+    assert non_negatives("costs_ms", costs, 3).tolist() == [0.0, 1.0, 2.0]
 
 
 def test_empty_lists_are_keys():
     assert int64_keys("keys", []).dtype == np.int64
-    assert costs_ms("costs_ms", [], 0).shape == (0,)
+    assert non_negatives("costs_ms", [], 0).shape == (0,)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.policies.allocation import LocalSearch
+from penstock.policies.placement import LocalSearch
 from penstock.sim.clusters import (
     applied,
     chain_traffic,

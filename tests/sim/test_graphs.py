@@ -81,7 +81,11 @@ RATES = st.lists(st.floats(0, 60), min_size=8, max_size=25).map(np.array)
 
 @settings(deadline=None, max_examples=60)
 @given(
-    any_graph(), RATES, st.floats(0, 3, exclude_max=True), st.sampled_from([0.0, 0.7, 4.0]), st.sampled_from([0, 2.5])
+    any_graph(),
+    RATES,
+    st.floats(0, 3, exclude_max=True),
+    st.sampled_from([0.0, 0.7, 4.0]),
+    st.sampled_from([0, 2.5]),
 )
 def test_everything_is_done_or_pending(graph, rates, phase_s, delay_s, pause_s):
     topology, nodes = graph

@@ -150,10 +150,10 @@ def test_full_knowledge_of_one_instance_plans_what_comes(stream):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("prefer", ["any", "cheap"])
-def test_full_knowledge_sits_on_its_target(prefer, seed):
+@pytest.mark.parametrize("keep", ["any", "cheap"])
+def test_full_knowledge_sits_on_its_target(keep, seed):
     stream = overloaded(1, records=32_768, seed=seed)
-    shedder = FullKnowledge(average(LIMIT_MS), stream.exact_costs(), prefer)
+    shedder = FullKnowledge(average(LIMIT_MS), stream.exact_costs(), keep)
     result = simulate(RoundRobin(1), stream, shedder=shedder)
     assert result.mean_waiting_ms() == pytest.approx(LIMIT_MS, rel=0.005)
 

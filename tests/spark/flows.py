@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 from pyspark.sql import functions as sf
 
-from penstock import Shedder
+from penstock.shedding import Shedder
 
 WAIT_S = 400
 NUMBERED = "entity string, n int"

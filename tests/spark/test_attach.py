@@ -10,8 +10,8 @@ from flows import NUMBERED, WAIT_S, bag, drop, numbered, some_files, source, sun
 import penstock
 from penstock.errors import PenstockError
 from penstock.spark import internals
-from penstock.spark.attachment import Attachment
-from penstock.spark.sensors import QuerySensor, offsets_behind
+from penstock.spark.driver.attachment import Attachment
+from penstock.spark.driver.query_sensor import QuerySensor, offsets_behind
 
 pytestmark = pytest.mark.spark
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 def more():
     """A scaler that always wants one more instance."""
 
-    class More(penstock.Scaler):
+    class More(penstock.scaling.Scaler):
         def wanted(self, topology, history):
             return {
                 name: (history.operators[name].degree + 1, "more is better")
@@ -32,7 +32,7 @@ def more():
 def broken():
     """A scaler that fails."""
 
-    class Broken(penstock.Scaler):
+    class Broken(penstock.scaling.Scaler):
         def wanted(self, topology, history):
             raise ZeroDivisionError("this scaler is broken")
 
@@ -82,7 +82,7 @@ def files(spark, tmp_path):
 def test_a_local_master_cannot_scale(begin, files):
     query = begin(files, "local_only")
     with pytest.raises(PenstockError, match=r"on master 'local\[2\]'.*cluster.*dry_run=True"):
-        penstock.attach(query, scale=penstock.Preventive())
+        penstock.attach(query, scale=penstock.scaling.Preventive())
     assert query.isActive
 
 
@@ -93,7 +93,10 @@ def test_a_local_master_cannot_scale(begin, files):
             {"scale": "preventive"},
             r"scale must be a scaler, as penstock.*'preventive'",
         ),
-        ({"scale": penstock.Preventive}, r"scale must be a scaler, as penstock.Preventive\("),
+        (
+            {"scale": penstock.scaling.Preventive},
+            r"scale must be a scaler, as penstock.scaling.Preventive\(",
+        ),
         ({"period": "0 s"}, "period must be .*; got"),
         ({"period": "ten"}, "period must be a number and a unit.*got 'ten'"),
         (
@@ -105,7 +108,7 @@ def test_a_local_master_cannot_scale(begin, files):
 )
 def test_mistakes_are_told(begin, files, wrong, message):
     query = begin(files, "mistaken", trigger="20 seconds")
-    given = {"scale": penstock.Preventive(), "dry_run": True, "period": "20 s"}
+    given = {"scale": penstock.scaling.Preventive(), "dry_run": True, "period": "20 s"}
     with pytest.raises(PenstockError, match=message):
         penstock.attach(query, **{**given, **wrong})
     assert query.isActive
@@ -114,33 +117,33 @@ def test_mistakes_are_told(begin, files, wrong, message):
 
 def test_what_is_no_query_is_refused(files):
     with pytest.raises(PenstockError, match="query must be a streaming query of a classic"):
-        penstock.attach(files, scale=penstock.Preventive())
+        penstock.attach(files, scale=penstock.scaling.Preventive())
 
 
 def test_a_query_that_has_ended_is_refused(begin, files):
     query = begin(files, "ended")
     query.stop()
     with pytest.raises(PenstockError, match="query ended has ended; start it again, then attach"):
-        penstock.attach(query, scale=penstock.Preventive(), dry_run=True)
+        penstock.attach(query, scale=penstock.scaling.Preventive(), dry_run=True)
 
 
 def test_a_query_that_has_failed_is_refused_with_its_failure(begin, files):
     query = begin(files.selectExpr("raise_error('out of paint')"), "failed")
     until(lambda: not query.isActive)
     with pytest.raises(PenstockError, match=r"query failed has failed .*start it again"):
-        penstock.attach(query, scale=penstock.Preventive(), dry_run=True)
+        penstock.attach(query, scale=penstock.scaling.Preventive(), dry_run=True)
 
 
 def test_a_query_is_attached_once(begin, files):
     query = begin(files, "twice")
-    attached = penstock.attach(query, scale=penstock.Preventive(), dry_run=True)
+    attached = penstock.attach(query, scale=penstock.scaling.Preventive(), dry_run=True)
     with pytest.raises(PenstockError, match=r"twice is attached already; penstock.detach\(query\)"):
-        penstock.attach(query, scale=penstock.Preventive(), dry_run=True)
+        penstock.attach(query, scale=penstock.scaling.Preventive(), dry_run=True)
     penstock.detach(query)
     assert not attached.running
     with pytest.raises(PenstockError, match="query twice is not attached"):
         penstock.detach(query)
-    penstock.attach(query, scale=penstock.Preventive(), dry_run=True).detach()
+    penstock.attach(query, scale=penstock.scaling.Preventive(), dry_run=True).detach()
 
 
 def test_a_dry_run_watches_and_writes_down(begin, spark, tmp_path):
@@ -191,7 +194,9 @@ def test_a_loop_that_fails_harms_nobody(begin, spark, tmp_path, files, caplog):
 
 def test_the_loop_ends_with_its_query(begin, files):
     query = begin(files, "over")
-    attached = penstock.attach(query, scale=penstock.Preventive(), dry_run=True, period="200 ms")
+    attached = penstock.attach(
+        query, scale=penstock.scaling.Preventive(), dry_run=True, period="200 ms"
+    )
     query.stop()
     assert not attached.running
     until(attached.journal.entries)

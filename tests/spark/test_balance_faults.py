@@ -10,7 +10,7 @@ from jobs_of import executors_of, finished, kill, log_of, started, until
 from pyspark.sql import Row
 
 import penstock
-from penstock.control import Controller, Journal, Policies
+from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished
 
 pytestmark = pytest.mark.spark
@@ -38,7 +38,9 @@ def knows_all_instances(saved):
     """Whether saved costs come from all instances, so that POSG runs as soon as it has them."""
     if not saved.exists():
         return False
-    controller = Controller("work", "query", Policies(Proactive(2, capacity=1_024)), Journal())
+    controller = Controller(
+        "work", "query", OperatorPolicies(Proactive(2, capacity=1_024)), journal=Journal()
+    )
     controller.load(saved.read_bytes())
     return controller.stats().state == "RUN"
 
@@ -69,7 +71,7 @@ def test_a_killed_driver_goes_on_with_what_it_knew(spark, tmp_path):
 
 
 def learnt(grouping):
-    return Controller("hurt", "query", Policies(grouping), Journal()).save()
+    return Controller("hurt", "query", OperatorPolicies(grouping), journal=Journal()).save()
 
 
 @pytest.mark.parametrize(

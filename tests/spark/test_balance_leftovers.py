@@ -19,7 +19,7 @@ import penstock
 from penstock.aggregators import Count
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
-from penstock.spark.tasks import shipped
+from penstock.spark.executor.shipping import shipped
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ from pyspark.errors import PythonException
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS
 from penstock.experiments.runner import run
-from penstock.spark import session
-from penstock.spark.bulk import compute
+from penstock.spark.lab import session
+from penstock.spark.lab.bulk import compute
 
 pytestmark = pytest.mark.spark
 

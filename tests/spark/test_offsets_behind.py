@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.spark.sensors import offsets_behind
+from penstock.spark.driver.query_sensor import offsets_behind
 
 OFFSETS = st.dictionaries(
     st.sampled_from(["a", "b", "c"]),

@@ -25,8 +25,8 @@ from penstock.spark.spill import ADDED
 
 pytestmark = pytest.mark.spark
 
-OVER = penstock.LoadAware(target=penstock.average("2 s"))
-SLACK = penstock.average("1 h")
+OVER = penstock.shedding.LoadAware(target=penstock.shedding.average("2 s"))
+SLACK = penstock.shedding.average("1 h")
 
 
 def same():
@@ -132,7 +132,7 @@ def test_protected_records_are_all_processed(spark, tmp_path):
 
 def test_with_slack_nothing_is_shed(spark, tmp_path):
     drop(tmp_path / "in", *timed_files(3))
-    op = balanced(penstock.LoadAware(target=SLACK), journal=tmp_path / "journal")
+    op = balanced(penstock.shedding.LoadAware(target=SLACK), journal=tmp_path / "journal")
     stream = source(spark, tmp_path / "in", TIMED).withColumn("ts", sf.current_timestamp())
     run(stream.transform(op), tmp_path)
     assert numbers(sunk(spark, tmp_path)) == list(range(60))

@@ -10,8 +10,8 @@ from penstock.errors import PenstockError
 
 pytestmark = pytest.mark.spark
 
-AVERAGE = penstock.average("2 s")
-SHEDDING = {"shed": penstock.LoadAware(target=AVERAGE), "arrival": "ts"}
+AVERAGE = penstock.shedding.average("2 s")
+SHEDDING = {"shed": penstock.shedding.LoadAware(target=AVERAGE), "arrival": "ts"}
 
 
 def same():
@@ -43,17 +43,23 @@ def timed(spark, rows=10):
         ({"spill": ""}, "spill must be the path of a folder; got ''"),
         ({"spill": 5}, "spill must be the path of a folder; got 5"),
         ({"spill": "nowhere://x/y"}, "spill must be a folder of a file system that Arrow knows"),
-        ({"shed": "las"}, r"shed must be a shedder, as penstock.LoadAware\(.*got 'las'"),
-        ({"shed": AVERAGE}, r"shed must be a shedder, as penstock.LoadAware\(.*got Target"),
-        ({"shed": penstock.LoadAware}, r"shed must be a shedder, as penstock.LoadAware\("),
-        ({"shed": None}, r"arrival needs a shedder; give shed=penstock.LoadAware\(...\)"),
+        ({"shed": "las"}, r"shed must be a shedder, as penstock.shedding.LoadAware\(.*got 'las'"),
+        (
+            {"shed": AVERAGE},
+            r"shed must be a shedder, as penstock.shedding.LoadAware\(.*got Target",
+        ),
+        (
+            {"shed": penstock.shedding.LoadAware},
+            r"shed must be a shedder, as penstock.shedding.LoadAware\(",
+        ),
+        ({"shed": None}, r"arrival needs a shedder; give shed=penstock.shedding.LoadAware\(...\)"),
         (
             {"shed": None, "arrival": None, "protect": "n = 1"},
-            r"protect needs a shedder; give shed=penstock.LoadAware\(...\)",
+            r"protect needs a shedder; give shed=penstock.shedding.LoadAware\(...\)",
         ),
         (
             {"shed": None, "arrival": None, "spill": "spilled"},
-            r"spill needs a shedder; give shed=penstock.LoadAware\(...\)",
+            r"spill needs a shedder; give shed=penstock.shedding.LoadAware\(...\)",
         ),
         (
             {"grouping": "posg_as_published"},
@@ -114,7 +120,7 @@ def test_names_that_a_spill_adds_are_refused(spark, nothing_runs, tmp_path, take
     ("target", "more", "message"),
     [
         (SHEDDING["shed"], {}, r"target: LoadAware needs costs that nobody.*penstock.balance\("),
-        ("2 s", {}, "target must be a target, as penstock.average.*got '2 s'"),
+        ("2 s", {}, "target must be a target, as penstock.shedding.average.*got '2 s'"),
         (AVERAGE, {"arrival": "n"}, "arrival must be a timestamp; n is int"),
         (AVERAGE, {"arrival": "tss"}, "arrival must fit.*got tss"),
         (AVERAGE, {"arrival": None}, "arrival must name the column.*got None"),
@@ -193,7 +199,7 @@ def test_a_batch_that_is_shed_as_a_whole_is_told(spark, tmp_path, spills):
 @pytest.mark.parametrize("interval", ["5 seconds", "1 second"])
 def test_a_trigger_that_is_slower_than_the_target_is_told(spark, tmp_path, interval):
     drop(tmp_path / "in", *timed_files(1))
-    op = penstock.shed(penstock.average("2 s"), arrival="ts")
+    op = penstock.shed(penstock.shedding.average("2 s"), arrival="ts")
     query = (
         source(spark, tmp_path / "in", TIMED)
         .transform(op)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock.experiments.streaming import (
+from penstock.experiments.batch_trials import (
     ByPenstock,
     Load,
     by_key,

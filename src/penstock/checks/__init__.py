@@ -21,15 +21,15 @@ from types import ModuleType
 import numpy as np
 
 import penstock.policies
-from penstock.checks import allocators, common, cost_models, groupings, scalers, shedders
+from penstock.checks import common, cost_models, groupings, placers, scalers, shedders
 from penstock.checks.aggregators import check_aggregator
 from penstock.checks.groupings import drive
 from penstock.checks.records import DISTINCT, cost_of
 from penstock.checks.shedders import drive_shedder
 from penstock.policies import Policy
-from penstock.policies.allocation import Allocator
 from penstock.policies.costs import CostModel, Exact
 from penstock.policies.grouping import Grouping
+from penstock.policies.placement import Placer
 from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import Shedder, average
 
@@ -77,7 +77,7 @@ def yield_checks(policy: Policy) -> Iterator[tuple[str, Check]]:
         checks += shedders.CHECKS
     if isinstance(policy, Scaler):
         checks += scalers.CHECKS
-    if isinstance(policy, Allocator):
-        checks += allocators.CHECKS
+    if isinstance(policy, Placer):
+        checks += placers.CHECKS
     for check in checks:
         yield check.__name__.removeprefix("check_"), partial(check, policy)

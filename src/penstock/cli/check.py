@@ -5,8 +5,8 @@ import click
 from penstock.checks import yield_checks
 from penstock.cli.console import output
 from penstock.cli.own import load, make
-from penstock.policies.allocation import Allocator
 from penstock.policies.grouping import Grouping
+from penstock.policies.placement import Placer
 from penstock.policies.scaling import Scaler
 from penstock.policies.shedding import Shedder, average
 
@@ -17,10 +17,10 @@ from penstock.policies.shedding import Shedder, average
 def check(policy: str, instances: int) -> int:
     """Run the conformance suite on POLICY, one of your own: module:Class or file.py:Class.
 
-    It may be a grouping, a shedder, a scaler, or an allocator.
+    It may be a grouping, a shedder, a scaler, or a placer.
     """
-    cls = load(policy, Grouping, Shedder, Scaler, Allocator)
-    given = {"grouping": instances, "shedder": average("20 ms"), "scaler": 8, "allocator": 10}
+    cls = load(policy, Grouping, Shedder, Scaler, Placer)
+    given = {"grouping": instances, "shedder": average("20 ms"), "scaler": 8, "placer": 10}
     own = make(cls, given[cls.family])
     failed = 0
     for name, run in yield_checks(own):

@@ -10,8 +10,8 @@ from penstock import __version__
 from penstock.cli.console import errors, output
 from penstock.experiments import demo as job
 from penstock.experiments.results import writable_folder, write_whole
+from penstock.plots import draw_batches, page
 from penstock.policies.validation import whole
-from penstock.report import draw_batches, page
 from penstock.spark.environment import java_version
 
 _STORY = (

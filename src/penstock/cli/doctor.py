@@ -11,7 +11,7 @@ from penstock.cli.console import output
 from penstock.errors import PenstockError
 from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished, RoundRobin
 from penstock.spark.environment import java_command, java_version
-from penstock.spark.trial import spark_version, try_session
+from penstock.spark.lab.doctor import spark_version, try_session
 
 
 @click.command

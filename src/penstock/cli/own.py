@@ -17,7 +17,7 @@ _ROLES: dict[str, tuple[str, str]] = {
     "grouping": ("route", "instances"),
     "shedder": ("admit", "target"),
     "scaler": ("wanted", "max_degree"),
-    "allocator": ("place", "max_migrations"),
+    "placer": ("place", "max_migrations"),
 }
 
 

@@ -16,13 +16,13 @@ from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
+from penstock.plots import draw
+from penstock.plots.figures import COLOURS
 from penstock.policies.shedding import average
 from penstock.policies.validation import known, whole
-from penstock.report import draw
-from penstock.report.plots import COLOURS
-from penstock.spark.bulk import by_value
 from penstock.spark.environment import java_version
-from penstock.spark.session import checked_master
+from penstock.spark.lab.bulk import by_value
+from penstock.spark.lab.sessions import checked_master
 
 PATH = click.Path(path_type=Path)
 
@@ -51,9 +51,9 @@ PATH = click.Path(path_type=Path)
     help="A scaler of your own as another series of autoscale-*: module:Class or file.py:Class.",
 )
 @click.option(
-    "--allocator",
+    "--placer",
     multiple=True,
-    help="An allocator of your own as another series of milp-* and albic-*: module:Class.",
+    help="A placer of your own as another series of milp-* and albic-*: module:Class.",
 )
 def reproduce(
     name: str | None,
@@ -66,7 +66,7 @@ def reproduce(
     grouping: tuple[str, ...],
     shedder: tuple[str, ...],
     scaler: tuple[str, ...],
-    allocator: tuple[str, ...],
+    placer: tuple[str, ...],
 ) -> None:
     """Run a figure of a paper and compare its claims with what we measure.
 
@@ -85,7 +85,7 @@ def reproduce(
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
         writable_folder("--json: its folder", json.parent)
-    own = {"grouping": grouping, "shedder": shedder, "scaler": scaler, "allocator": allocator}
+    own = {"grouping": grouping, "shedder": shedder, "scaler": scaler, "placer": placer}
     extra = _own(experiment, own)
     checked_master(master or experiment.master)
     java_version()
@@ -106,7 +106,7 @@ _TRIALS: dict[str, object] = {
     "grouping": 5,
     "shedder": average("6.4 ms"),
     "scaler": 8,
-    "allocator": 10,
+    "placer": 10,
 }
 
 

@@ -7,8 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from penstock.control.reports import ExecutionReport, RouterReport
-from penstock.control.stats import BatchStats, imbalance
+from penstock.control.stats import BatchStats
 from penstock.policies.kernels import Float64
+from penstock.policies.measures import imbalance
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Batch:
 
     def add_router(self, report: RouterReport) -> None:
         """Add what a router has reported."""
-        self.routed[report.place.partition] = report.records
+        self.routed[report.task.partition] = report.records
         self.received += report.records
         self.shed += report.shed
         self.protected += report.protected
@@ -47,7 +48,7 @@ class Batch:
 
     def add_instance(self, report: ExecutionReport) -> None:
         """Add what an instance has reported."""
-        self.busy_ms[report.place.partition] = report.busy_ms
+        self.busy_ms[report.task.partition] = report.busy_ms
         self.processed += report.records
         self.waited_ms += report.waited_ms
         self.waits += report.waits

@@ -1,20 +1,20 @@
-"""What key groups cost and where they live, from the tasks of a query's batches."""
+"""Loads and executors of key groups, measured by the tasks of a query's batches."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.policies.allocation import Cluster, Traffic
+from penstock.policies.placement import Cluster, Traffic
 
 # A state partition: the number of its operator, and its own.
 KeyGroup = tuple[int, int]
 
-# Where a load was measured if that executor has gone.
+# The executor of a load that was measured on an executor that is gone.
 _NOWHERE = ""
-# How much of a load is that of the newest batch.
+# Weight of the newest batch in a load.
 _NEWEST = 0.4
-# How much of a difference one move tells about the speeds of two executors.
+# Weight of one move in the speeds of two executors.
 _TOLD = 0.25
 # The logarithm of the largest and of the smallest speed.
 _FASTEST = float(np.log(10))
@@ -25,10 +25,10 @@ class Ran:
     """A task of a key group in a batch.
 
     Attributes:
-        group: which one.
-        executor: where it ran.
-        busy_ms: for how long.
-        records: that it has read.
+        group: key group.
+        executor: executor on which the task ran.
+        busy_ms: run time of the task.
+        records: number of records that the task has read.
     """
 
     group: KeyGroup
@@ -39,11 +39,11 @@ class Ran:
 
 @dataclass
 class KeyGroups:
-    """Follows the loads of key groups, and how fast executors are.
+    """Follows the loads of key groups, and the speeds of executors.
 
-    A key group that has just moved first loads its state: what that takes is not its load. How fast
-    an executor is, is learnt whenever a key group moves, from what it takes for a record before and
-    after: what changes later may have other reasons.
+    The first batch after a move includes the time to load the state, so it does not count as load.
+    Speeds are learnt when a key group moves, from its time per record before and after the move:
+    later changes may have other reasons.
 
     Example:
         >>> groups = KeyGroups()
@@ -64,8 +64,8 @@ class KeyGroups:
         """Add the tasks of a batch.
 
         Args:
-            ran: its tasks, of all key groups that had any.
-            interval_ms: from the beginning of the batch before to that of this one.
+            ran: tasks of the batch.
+            interval_ms: time from the start of the previous batch to the start of this one.
         """
         self.interval_ms = _blend(self.interval_ms, interval_ms)
         self.batches += 1
@@ -83,7 +83,7 @@ class KeyGroups:
         busy.total_ms, busy.executor = _blend(total_ms, one.busy_ms), one.executor
 
     def _compare(self, busy: "_Busy", one: Ran) -> None:
-        """Learn from a key group that has moved how fast two executors are."""
+        """Learn the speeds of two executors from a key group that has moved."""
         before_ms, now_ms = busy.per_record_ms, one.busy_ms / one.records
         if busy.compared == one.executor:
             busy.per_record_ms = _blend(before_ms, now_ms)
@@ -96,23 +96,24 @@ class KeyGroups:
         busy.per_record_ms, busy.compared = now_ms, one.executor
 
     def speed(self, executor: str) -> float:
-        """Return how fast an executor is, compared with the others; 1 if nothing tells."""
+        """Return the speed of an executor relative to the others; 1 if it is unknown."""
         return float(np.exp(self._log_speed.get(executor, 0.0)))
 
     def cluster(
         self,
         executors: Mapping[str, int],
+        *,
         marked: frozenset[str] = frozenset(),
         traffic: Mapping[tuple[KeyGroup, KeyGroup], float] | None = None,
         migration_cost: Mapping[KeyGroup, float] | None = None,
     ) -> tuple[Cluster, list[str]]:
-        """Return what an allocator is told, and the executors in the order of its workers.
+        """Return the input of a placer, and the executors in the order of its workers.
 
         Args:
-            executors: that are alive, and the tasks that each runs at a time.
-            marked: those that are to be removed.
-            traffic: between key groups, in bytes.
-            migration_cost: of key groups; 1 if none is given.
+            executors: live executors, and the number of tasks that each runs at a time.
+            marked: executors that are to be removed.
+            traffic: bytes sent between key groups.
+            migration_cost: migration cost of key groups; 1 for each if it is empty.
         """
         groups = self.groups(executors)
         index = {group: i for i, group in enumerate(groups)}
@@ -139,7 +140,7 @@ class KeyGroups:
         return cluster, names
 
     def _forget_all_but(self, alive: set[str]) -> None:
-        """Forget executors that have gone; what was measured there is kept, at a speed of 1."""
+        """Forget executors that are gone; loads measured there are kept, at a speed of 1."""
         for busy in self._busy.values():
             if busy.executor not in alive:
                 busy.total_ms *= self.speed(busy.executor)
@@ -149,7 +150,7 @@ class KeyGroups:
         kept = {one: speed for one, speed in self._log_speed.items() if one in alive}
         if len(kept) == len(self._log_speed):
             return
-        # Speeds are relative: those who stay are now the measure.
+        # Speeds are relative to the executors that stay.
         mean = sum(kept.values()) / max(1, len(kept))
         self._log_speed = {one: speed - mean for one, speed in kept.items()}
         for busy in self._busy.values():
@@ -157,7 +158,7 @@ class KeyGroups:
                 busy.total_ms *= float(np.exp(-mean))
 
     def groups(self, executors: Iterable[str]) -> list[KeyGroup]:
-        """Return the key groups that are on live executors; Spark places the others anew."""
+        """Return the key groups on live executors; Spark places the others again."""
         alive = set(executors)
         return sorted(group for group, executor in self.where.items() if executor in alive)
 
@@ -171,7 +172,7 @@ class KeyGroups:
 
 @dataclass
 class _Busy:
-    """What a key group takes, in a batch and for a record, and where that was measured."""
+    """Time of a key group per batch and per record, and the executors of the measurements."""
 
     executor: str
     compared: str
@@ -180,7 +181,7 @@ class _Busy:
 
 
 def _blend(before: float, newest: float) -> float:
-    """Return a value that follows the newest ones; what is not known changes nothing."""
+    """Return a value that follows the newest ones; an unknown value changes nothing."""
     if np.isnan(before) or np.isnan(newest):
         return before if np.isnan(newest) else newest
     return (1 - _NEWEST) * before + _NEWEST * newest

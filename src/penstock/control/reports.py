@@ -1,4 +1,4 @@
-"""What executors report to the driver, as plain text and bytes."""
+"""Reports of tasks to the driver, as plain text and bytes."""
 
 import json
 import zlib
@@ -8,19 +8,19 @@ from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.learner import Learner
 
-# As it travels: JSON, and measured costs as compressed arrays.
+# A report on its way: JSON, and measured costs as compressed arrays.
 Packed = tuple[str, bytes]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Which task of which operator this is about.
+class TaskId:
+    """The identity of a task.
 
     Attributes:
-        operator: identity of the balanced operator.
+        operator: identity of the operator.
         query: identity of the streaming query; empty for a batch job.
-        batch: number of the micro-batch; the stage's for a batch job.
-        partition: of the stage: the router's number, or the instance.
+        batch: number of the micro-batch; name of the SQL execution for a batch job.
+        partition: partition of the stage: the number of a router, or of an instance.
     """
 
     operator: str
@@ -31,22 +31,23 @@ class Place:
 
 @dataclass(frozen=True)
 class RouterReport:
-    """One router task.
+    """The report of a router task.
 
     Attributes:
-        place: which task.
-        records: routed.
-        router_ms: time spent on routing, with fetching the snapshot.
-        snapshot_age_ms: how old the snapshot was; NaN without one.
-        fallback: why records were routed by shuffle; empty if they were not.
-        shed: records that were not admitted.
-        planned_ms: how long admitted records were expected to wait, in total.
-        protected: records that could not be shed.
-        undated: records without a time of arrival; they count as if they had just arrived.
-        early: records that arrived in the future, as clocks differ; they count likewise.
+        task: identity of the task.
+        records: number of records that it has routed.
+        router_ms: time spent on routing, including the fetch of the snapshot.
+        snapshot_age_ms: age of the snapshot; NaN without one.
+        fallback: reason for routing by shuffle; empty if the router did not.
+        shed: number of records that were not admitted.
+        planned_ms: expected waiting time of the admitted records, in total.
+        protected: number of records that could not be shed.
+        undated: number of records without a time of arrival; they count as just arrived.
+        early: number of records that arrive in the future, because clocks differ; they count as
+            just arrived.
     """
 
-    place: Place
+    task: TaskId
     records: int
     router_ms: float
     snapshot_age_ms: float
@@ -60,20 +61,20 @@ class RouterReport:
 
 @dataclass(frozen=True)
 class ExecutionReport:
-    """One task of the operator.
+    """The report of an instance: one task of the operator.
 
     Attributes:
-        place: which task; its partition is the instance.
-        records: executed.
-        emitted: records returned by the function.
+        task: identity of the task; its partition is the instance.
+        records: number of records that it has executed.
+        emitted: number of records that the function has returned.
         busy_ms: time spent in the function.
-        executor: where it ran.
-        costs: measured costs, as `pack_costs` has packed them; empty if there are none.
-        waited_ms: time from arrival to execution, in total; only measured to shed.
-        waits: how many records that is about.
+        executor: name of the executor.
+        costs: measured costs, packed by `pack_costs`; empty if there are none.
+        waited_ms: time from arrival to execution, in total; measured only if the operator sheds.
+        waits: number of records with a measured waiting time.
     """
 
-    place: Place
+    task: TaskId
     records: int
     emitted: int
     busy_ms: float
@@ -103,12 +104,12 @@ def pack(report: Report) -> Packed:
 
 
 def unpack(packed: Packed) -> Report:
-    """Read a report; anything else is refused."""
+    """Read a report; refuse anything else."""
     try:
         text, costs = packed
         fields = json.loads(text)
         cls = _KINDS[fields.pop("kind")]
-        fields["place"] = Place(**fields["place"])
+        fields["task"] = TaskId(**fields["task"])
         if cls is ExecutionReport:
             fields["costs"] = bytes(costs)
         return cls(**fields)
@@ -117,7 +118,7 @@ def unpack(packed: Packed) -> Report:
 
 
 def pack_costs(messages: list[Feedback]) -> bytes:
-    """Pack the measured costs of an instance's messages; empty if there are none."""
+    """Pack the measured costs of an instance's messages; return nothing if there are none."""
     models = [message.costs for message in messages if message.costs is not None]
     if not models:
         return b""
@@ -127,7 +128,7 @@ def pack_costs(messages: list[Feedback]) -> bytes:
 
 
 def unpack_costs(data: bytes, policy: Learner, instance: int) -> Feedback | None:
-    """Read measured costs for the policy whose tracker has measured them."""
+    """Read measured costs, for the policy whose tracker has measured them."""
     model = policy.measurements()
     if not data or model is None:
         return None

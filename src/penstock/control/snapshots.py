@@ -1,4 +1,4 @@
-"""Snapshots: what the routers of a batch decide with."""
+"""Snapshots: everything that the routers of a batch decide with."""
 
 import json
 import zlib
@@ -15,15 +15,15 @@ _PIN = "penstock-pin"
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the routers of a batch decide with; the same if some of them run again.
+    """Everything that the routers of a batch decide with; tasks that run again get the same.
 
     Attributes:
-        version: different for different contents.
-        created_s: when it was made, in seconds since 1970.
-        packed: the policies' snapshot, compressed.
-        began_s: when the batch began to be routed, in seconds since 1970.
-        shares: of the operator's capacity, by router; empty if nothing is known of them.
-        instances: how many of the operator's instances get records; 0 for all of them.
+        version: number that differs for different contents.
+        created_s: time at which the snapshot was made, in seconds since 1970.
+        packed: snapshot of the policies, compressed.
+        began_s: time at which routing of the batch began, in seconds since 1970.
+        shares: share of each router in the operator's capacity; empty if they are unknown.
+        active: number of the operator's instances that get records; None for all of them.
     """
 
     version: int
@@ -31,12 +31,16 @@ class Snapshot:
     packed: bytes
     began_s: float = 0.0
     shares: tuple[float, ...] = ()
-    instances: int = 0
+    active: int | None = None
 
     @property
     def data(self) -> bytes:
-        """The policies' snapshot."""
+        """Snapshot of the policies."""
         return zlib.decompress(self.packed)
+
+    def active_of(self, instances: int) -> int:
+        """Return how many of an operator's instances get records."""
+        return instances if self.active is None else self.active
 
     def share(self, router: int) -> float:
         """Return the share of a router in the operator's capacity."""
@@ -45,32 +49,34 @@ class Snapshot:
         return 1 / (len(self.shares) + 1)
 
     def header(self) -> dict[str, Any]:
-        """Everything but the policies' snapshot, for JSON."""
+        """Return everything but the snapshot of the policies, for JSON."""
         fields = asdict(replace(self, packed=b""))
         del fields["packed"]
         return fields
 
     @classmethod
     def of(cls, header: dict[str, Any], packed: bytes) -> Self:
-        """Make one from what `header` gave."""
+        """Make a snapshot from its `header` and the packed policies."""
+        # Version 0.1.0 first wrote the number of active instances as "instances", 0 for all.
+        active = header.get("active", header.get("instances"))
         return cls(
-            int(header["version"]),
-            float(header["created_s"]),
-            packed,
-            float(header.get("began_s", 0.0)),
-            tuple(float(share) for share in header.get("shares", ())),
-            int(header.get("instances", 0)),
+            version=int(header["version"]),
+            created_s=float(header["created_s"]),
+            packed=packed,
+            began_s=float(header.get("began_s", 0.0)),
+            shares=tuple(float(share) for share in header.get("shares", ())),
+            active=int(active) if active else None,
         )
 
     def pin(self, batch: str) -> bytes:
-        """Return bytes from which a batch can be decided about again, after a restart."""
+        """Return bytes with which a batch can be decided about again, after a restart."""
         header = json.dumps({"batch": batch, **self.header()}).encode()
         parts = {"header": header, "packed": self.packed}
         return codec.encode(_PIN, {k: np.frombuffer(v, dtype=np.uint8) for k, v in parts.items()})
 
 
 def read_pin(data: bytes) -> tuple[str, Snapshot]:
-    """Read what `Snapshot.pin` gave: the batch, and its snapshot."""
+    """Read the bytes of `Snapshot.pin`: the batch, and its snapshot."""
     state = codec.decode(_PIN, data)
     try:
         header = json.loads(state["header"].tobytes())

@@ -125,9 +125,3 @@ class Tally:
         """Return what is known of each instance."""
         rows = zip(self.records, self.busy_ms, self.expected_ms, strict=True)
         return tuple(InstanceStats(int(n), float(b), float(e)) for n, b, e in rows)
-
-
-def imbalance(busy_ms: Float64) -> float:
-    """Busiest over mean, minus 1; 0 if nothing was busy."""
-    mean = float(busy_ms.mean()) if busy_ms.size else 0.0
-    return float(busy_ms.max()) / mean - 1 if mean > 0 else 0.0

@@ -1,4 +1,4 @@
-"""When records came to a query and when they were done: curves over time, cut into periods."""
+"""The timeline of a query: curves of arrivals and of work done, cut into periods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ import numpy as np
 from penstock.policies.kernels import Float64
 from penstock.policies.scaling import Observed
 
-# Periods that are kept: more than any scaler looks back; and looks, however short they are.
+# Number of periods that are kept, more than any scaler looks back; and largest number of looks.
 KEPT = 120
 _LOOKS = 10_000
 
 
 @dataclass(frozen=True)
 class Work:
-    """What has been done since a query was first looked at.
+    """The work done since the first look at a query.
 
     Attributes:
-        processed: records.
-        emitted: records.
-        busy_ms: time of tasks.
+        processed: number of records processed.
+        emitted: number of records emitted.
+        busy_ms: run time of tasks.
     """
 
     processed: float
@@ -30,16 +30,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Look:
-    """A query's look at its sources: a batch, or nothing new.
+    """A query's look at its sources: a batch, or a trigger without new data.
 
     Attributes:
-        began_s: when it began, in seconds since 1970.
-        taken_s: how long it took.
-        rows: records that it read.
-        behind: records that the sources still had to give, as far as they tell.
-        work: what the query had done by the end of it; None if that is not known.
-        state_bytes: memory that the query's state takes.
-        operators: what single operators had done, for people.
+        began_s: start, in seconds since 1970.
+        taken_s: duration in seconds.
+        rows: number of records read.
+        behind: backlog of the sources in records, as far as it is known.
+        work: work that the query had done by the end; None if it is unknown.
+        state_bytes: memory of the query's state.
+        operators: work of single operators, for people.
     """
 
     began_s: float
@@ -53,12 +53,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Running:
-    """What a query does now.
+    """The present state of a query.
 
     Attributes:
-        active: whether it is at work, and not waiting for data or its next trigger.
-        rows: records that its batch has read; those that are known, there may be more.
-        began_s: when its batch began, in seconds since 1970; None if that is not known.
+        active: whether a batch runs; False while it waits for data or for its next trigger.
+        rows: number of records that the batch has read, as far as it is known.
+        began_s: start of the batch, in seconds since 1970; None if it is unknown.
     """
 
     active: bool
@@ -69,17 +69,17 @@ class Running:
 class Timeline:
     """Turns the batches of a query into a scaler's history of periods.
 
-    What a batch reads has come between the beginning of the batch before and its own; a source
-    that is behind tells how much more has. So the arrivals are known up to the last beginning, and
-    are taken to go on as before from there. What is done is known at the end of batches. Between
-    these points records are spread evenly.
+    A batch's rows are assumed to have arrived since the previous batch started, plus the change of
+    the sources' backlog. Arrivals are thus known up to the last start, and are assumed to go on at
+    the same rate from there. The work done is known at the end of batches. Between these points
+    records are spread evenly.
 
-    Waiting for the next batch to begin is no congestion, so only these records are pending: what
-    sources are behind by, and what came while a batch ran for longer than its trigger interval.
+    Waiting for the next trigger is no congestion. Pending records are therefore only the sources'
+    backlog, and the records that arrived while a batch overran its trigger interval.
 
     Args:
         period_s: length of a period.
-        interval_s: of the query's trigger; None if batches follow one another.
+        interval_s: trigger interval of the query; None if batches follow one another.
 
     Example:
         >>> line = Timeline(period_s=10.0, interval_s=5.0)
@@ -101,7 +101,7 @@ class Timeline:
     def add(self, look: Look) -> None:
         """Add the newest look."""
         if not self._looks:
-            # When the first records came nobody knows: the stream begins here.
+            # The arrival of the first records is unknown: the stream begins here.
             self._arrived.append(0.0)
         elif look.began_s > self._looks[-1].began_s:
             came = max(0.0, look.rows + look.behind - self._looks[-1].behind)
@@ -124,15 +124,15 @@ class Timeline:
         return self._looks[-1] if self._looks else None
 
     def seen(
-        self, now_s: float, running: Running, degree: int, unchanged: int = 1_000_000
+        self, now_s: float, running: Running, degree: int, *, unchanged: int = 1_000_000
     ) -> Observed:
-        """Return what was seen up to now, in whole periods.
+        """Return the observation of whole periods up to now.
 
         Args:
-            now_s: seconds since 1970.
-            running: what the query does now.
-            degree: instances.
-            unchanged: periods since their number was changed.
+            now_s: present time, in seconds since 1970.
+            running: present state of the query.
+            degree: present number of instances.
+            unchanged: number of periods since that number changed.
         """
         ends_s = self._ends_s(now_s)
         processed, emitted, busy_ms = (np.diff(one) for one in self._work(ends_s))
@@ -140,45 +140,45 @@ class Timeline:
         cost_ms = np.full(processed.size, np.nan)
         cost_ms[done] = busy_ms[done] / processed[done]
         return Observed(
-            np.diff(self._arrivals(ends_s, now_s, running)),
-            processed,
-            emitted,
-            cost_ms,
-            self.pending(now_s, running),
-            degree,
-            unchanged,
+            received=np.diff(self._arrivals(ends_s, now_s, running)),
+            processed=processed,
+            emitted=emitted,
+            cost_ms=cost_ms,
+            pending=self.pending(now_s, running),
+            degree=degree,
+            unchanged=unchanged,
         )
 
     def pending(self, now_s: float, running: Running) -> float:
-        """Return how many records wait for want of capacity."""
+        """Return the number of records that wait for capacity."""
         if not self._looks:
             return 0.0
         late_s = self._late_s(now_s, running)
         return self._looks[-1].behind + late_s * self.rate_per_s(now_s, running)
 
     def rate_per_s(self, now_s: float, running: Running) -> float:
-        """Return at which rate records have come in the last period that is known."""
+        """Return the rate of arrivals in the last known period."""
         return _rate(*self._known(now_s, running), self.period_s)
 
     def _known(self, now_s: float, running: Running) -> tuple[list[float], list[float]]:
-        """Return the points of the curve of arrivals; what the running batch has read is one."""
+        """Return the points of the curve of arrivals, with one for the running batch."""
         if not self._looks or not running.rows:
             return self._began_s, self._arrived
         next_s = min(self._next_s() if running.began_s is None else running.began_s, now_s)
         passed_s = next_s - self._began_s[-1]
         came = running.rows - self._looks[-1].behind
-        # What is not known yet, or still waits in a source, is taken to come as before.
+        # Unknown rows, and rows that still wait in a source, are assumed to arrive as before.
         if passed_s <= 0 or came <= passed_s * _rate(self._began_s, self._arrived, self.period_s):
             return self._began_s, self._arrived
         return [*self._began_s, next_s], [*self._arrived, self._arrived[-1] + came]
 
     def _next_s(self) -> float:
-        """Return when the batch after the last one has begun, or will."""
+        """Return the start of the batch after the last one, in the past or the future."""
         last = self._looks[-1]
         return last.began_s + max(self.interval_s or 0.0, last.taken_s)
 
     def _late_s(self, now_s: float, running: Running) -> float:
-        """Return by how much the last batch, or the one that runs, overruns its interval."""
+        """Return the time by which the last or the running batch overruns its interval."""
         if self.interval_s is None:
             return 0.0
         overrun_s = self._looks[-1].taken_s - self.interval_s
@@ -187,14 +187,14 @@ class Timeline:
         return max(0.0, overrun_s)
 
     def _ends_s(self, now_s: float) -> Float64:
-        """Return where the known periods begin and end, up to now."""
+        """Return the boundaries of the known periods, up to now."""
         seen_s = now_s - self._looks[0].began_s if self._looks else 0.0
         periods = min(KEPT, int(seen_s / self.period_s + 1e-9))
         back: Float64 = np.arange(periods, -1.0, -1.0)
         return now_s - self.period_s * back
 
     def _arrivals(self, at_s: Float64, now_s: float, running: Running) -> Float64:
-        """Return how many records had come, with the present rate where it is not yet known."""
+        """Return the number of arrivals; beyond the known times, at the present rate."""
         began_s, arrived = self._known(now_s, running)
         if not began_s:
             return np.zeros(at_s.size)
@@ -216,7 +216,7 @@ class Timeline:
 
 
 def _rate(at_s: list[float], arrived: list[float], period_s: float) -> float:
-    """Return the slope of a curve at its end: over a period, or from one point to the next."""
+    """Return the slope of a curve at its end, over a period or between its last two points."""
     if len(at_s) < 2:
         return 0.0
     start_s = min(max(at_s[-1] - period_s, at_s[0]), at_s[-2])

@@ -1,4 +1,4 @@
-"""What a person should know."""
+"""Warnings: what a person should know about an operator."""
 
 import logging
 from collections import OrderedDict
@@ -18,17 +18,17 @@ class Warnings:
     """The newest message of each kind; the first one of a kind goes to the log.
 
     Args:
-        name: of the operator, for the log.
+        name: name of the operator, for the log.
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._newest: OrderedDict[str, str] = OrderedDict()
 
     def add(self, kind: str, message: str) -> None:
-        """Take a message."""
+        """Add a message, and log it if it is the first one of its kind."""
         if kind not in self._newest:
-            log.warning("%s: %s", self._name, message)
+            log.warning("%s: %s", self.name, message)
         self._newest[kind] = message
         self._newest.move_to_end(kind)
         trim(self._newest, _KEPT)
@@ -43,24 +43,23 @@ Message: TypeAlias = str
 
 
 def about_router(report: RouterReport) -> Iterator[tuple[Kind, Message]]:
-    """Say what is odd about the records of a router."""
-    where = f"records of batch {report.place.batch}"
+    """Yield warnings about the records of a router."""
+    where = f"records of batch {report.task.batch}"
     if report.undated:
         yield (
             "undated",
-            f"{report.undated:,} {where} have no time of arrival; they count as if they had "
-            "just arrived",
+            f"{report.undated:,} {where} have no time of arrival; they count as just arrived",
         )
     if report.early:
         yield (
             "early",
             f"{report.early:,} {where} arrive in the future: the clocks of the source and of "
-            "the driver differ; they count as if they had just arrived",
+            "the driver differ; they count as just arrived",
         )
 
 
 def about_batch(number: str, batch: Batch, target: Target) -> Iterator[tuple[Kind, Message]]:
-    """Say why a target cannot hold."""
+    """Yield reasons why a target cannot hold."""
     late = batch.waits and batch.waiting_ms > target.limit_ms
     if late and batch.received and batch.protected == batch.received:
         yield (

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.experiments import albic_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
-from penstock.policies.allocation import Albic, Allocator, Cluster, Cola
+from penstock.policies.placement import Albic, Cluster, Cola, Placer
 from penstock.sim.airline import JOBS, WEEKS, Airline
 from penstock.sim.clusters import applied, chain_traffic, even_cluster, fluctuated
 
@@ -24,8 +24,8 @@ ONE_TO_ONE = (0, 25, 50, 75, 100)
 AIRLINE_BUDGET = 10
 
 
-def allocators(budget: int, extra: Extra) -> dict[str, Allocator]:
-    """Return all allocators, by series."""
+def placers(budget: int, extra: Extra) -> dict[str, Placer]:
+    """Return all placers, by series."""
     return {
         "cola": Cola(),
         "albic_as_published": Albic.as_published(max_migrations=budget),
@@ -50,14 +50,14 @@ def chained(
     """Run a chain of operators whose loads fluctuate; report means over rounds, and the end."""
     workers, groups, operators = size
     samples = []
-    for series, allocator in allocators(BUDGET, extra).items():
+    for series, placer in placers(BUDGET, extra).items():
         rng = np.random.default_rng((seed, 2))
         cluster = even_cluster(workers, groups, seed, operators=operators)
         cluster = replace(cluster, traffic=chain_traffic(cluster, one_to_one, rng))
         distances, moves, shares = [], [], []
         for _ in range(ROUNDS):
             cluster = fluctuated(cluster, rng)
-            plan = allocator.plan(cluster)
+            plan = placer.plan(cluster)
             cluster = applied(cluster, plan)
             distances.append(plan.distance_after)
             moves.append(len(plan.moves))
@@ -78,11 +78,11 @@ def airline(_: X, seed: int, extra: Extra) -> list[Sample]:
     samples = []
     for job in JOBS:
         flights = Airline(job, seed)
-        for series, allocator in allocators(AIRLINE_BUDGET, extra).items():
+        for series, placer in placers(AIRLINE_BUDGET, extra).items():
             where = flights.apart
             for week in range(WEEKS):
                 cluster = flights.cluster(week, where)
-                plan = allocator.plan(cluster)
+                plan = placer.plan(cluster)
                 after = flights.cluster(week, plan.placement)
                 where = plan.placement
                 samples += [
@@ -129,7 +129,7 @@ def _experiment(
         main_metric=metrics[0],
         metrics=metrics,
         params={"mean_points": 50, "rounds": ROUNDS, "simulated": True},
-        family=Allocator,
+        family=Placer,
     )
 
 

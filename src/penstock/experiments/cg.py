@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from penstock.control.stats import imbalance
 from penstock.experiments import cg_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
 from penstock.policies.grouping import (
@@ -24,6 +23,7 @@ from penstock.policies.grouping import (
     TwoChoices,
 )
 from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.measures import imbalance
 from penstock.sim import Result, Synthetic, Words, Workload, replication, simulate
 
 RECORDS, DISTINCT = claims.RECORDS, 100_000

@@ -8,11 +8,11 @@ What is compared is the duration of micro-batches, which is when all their recor
 from dataclasses import replace
 
 from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.batch_trials import ByPenstock, Load, Way, try_out
 from penstock.experiments.results import Claim, Table, at_least
-from penstock.experiments.streaming import ByPenstock, Load, Way, try_out
 from penstock.policies.grouping import Consistent, Grouping
 from penstock.sim import Words
-from penstock.spark import session
+from penstock.spark.lab import session
 
 EXECUTORS, SLOTS = 4, 8
 MASTER = f"local-cluster[{EXECUTORS},{SLOTS // EXECUTORS},1024]"

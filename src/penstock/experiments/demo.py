@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.experiments.streaming import ByPenstock, Load, Trial, Way, by_repartition, try_out
+from penstock.experiments.batch_trials import (
+    BatchTrial,
+    ByPenstock,
+    Load,
+    Way,
+    by_repartition,
+    try_out,
+)
 from penstock.policies.kernels import Float64
 from penstock.sim.workloads import zipf_keys
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES = 8
 BATCHES = 20
@@ -22,7 +29,7 @@ SPARK, PENSTOCK = f"repartition({INSTANCES})", "Penstock"
 class Comparison:
     """Trials of the same stream, and the least time its batches can take."""
 
-    trials: list[Trial]
+    trials: list[BatchTrial]
     ideal_ms: Float64
     warm_up: int = WARM_UP
 
@@ -30,7 +37,7 @@ class Comparison:
         """Return the numbers to show, one row a way."""
         return [self._row(trial) for trial in self.trials]
 
-    def _row(self, trial: Trial) -> dict[str, str]:
+    def _row(self, trial: BatchTrial) -> dict[str, str]:
         settled = trial.settled(self.warm_up)
         median, p95, p99 = np.percentile(settled, [50, 95, 99]) / 1000
         per_batch = trial.records / len(trial.duration_ms)

@@ -63,7 +63,7 @@ class Case:
             "las": LoadAware(target, capacity=self.capacity),
             "las_cheap_first": LoadAware(target, "cheap", capacity=self.capacity),
             "full_knowledge": FullKnowledge(target, costs),
-            "full_knowledge_cheap_first": FullKnowledge(target, costs, prefer="cheap"),
+            "full_knowledge_cheap_first": FullKnowledge(target, costs, keep="cheap"),
             **{series: make(target) for series, make in extra.items()},
         }
 

@@ -7,11 +7,11 @@ cores. A record waits from its arrival until the operator begins with it.
 import math
 
 from penstock.experiments.base import Experiment, Extra, Sample, X
-from penstock.experiments.live import Phase, Trial, capacity_of, try_live
+from penstock.experiments.live_trials import LiveTrial, Phase, capacity_of, try_live
 from penstock.experiments.results import Claim, Table, at_least, at_most
 from penstock.policies.shedding import LoadAware, Shedder, Target, sliding_average
 from penstock.sim import Application
-from penstock.spark import session
+from penstock.spark.lab import session
 
 INSTANCES = 8
 MASTER = f"local[{INSTANCES}]"
@@ -57,7 +57,7 @@ def _run(_: X, seed: int, extra: Extra) -> list[Sample]:
     return samples
 
 
-def _unfolding(series: str, trial: Trial) -> list[Sample]:
+def _unfolding(series: str, trial: LiveTrial) -> list[Sample]:
     whole = {"received": trial.received, "lost": trial.received - trial.processed - trial.shed}
     samples = [Sample(series, "whole", name, float(value)) for name, value in whole.items()]
     end = int(sum(phase.seconds for phase in PHASES.values()))

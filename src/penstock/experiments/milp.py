@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.experiments import milp_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
-from penstock.policies.allocation import Allocator, Cluster, Flux, LocalSearch
 from penstock.policies.grouping import PartialKey
+from penstock.policies.placement import Cluster, Flux, LocalSearch, Placer
 from penstock.sim.clusters import applied, even_cluster, uneven_cluster
 
 SIZES = {20: 400, 40: 800, 60: 1_200}
@@ -51,10 +51,10 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
     for workers, groups in SIZES.items():
         cluster = uneven_cluster(workers, groups, VARIES, seed)
         bound = 0.0
-        for series, allocator in _compared(budget, extra).items():
-            allocator.plan(cluster)  # compiled, if it has to be
+        for series, placer in _compared(budget, extra).items():
+            placer.plan(cluster)  # compiled, if it has to be
             start = time.perf_counter()
-            plan = allocator.plan(cluster)
+            plan = placer.plan(cluster)
             took_ms = 1_000 * (time.perf_counter() - start)
             bound = plan.lower_bound
             samples += [
@@ -69,9 +69,9 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
     return samples
 
 
-def _compared(budget: int, extra: Extra) -> dict[str, Allocator]:
+def _compared(budget: int, extra: Extra) -> dict[str, Placer]:
     """Return what is compared with the solver, by series."""
-    makes: dict[str, Allocator] = {"flux": Flux(budget), "local_search": LocalSearch(budget)}
+    makes: dict[str, Placer] = {"flux": Flux(budget), "local_search": LocalSearch(budget)}
     return makes | {series: make(budget) for series, make in extra.items()}
 
 
@@ -81,7 +81,7 @@ def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
     for workers, groups in SIZES.items():
         cluster = uneven_cluster(workers, groups, VARIES, seed)
         compared = _compared(BUDGET, extra).items()
-        plans = {series: allocator.plan(cluster) for series, allocator in compared}
+        plans = {series: placer.plan(cluster) for series, placer in compared}
         found = {series: plan.distance_after for series, plan in plans.items()}
         found["lower_bound"] = plans["local_search"].lower_bound
         found["highs"] = solved(cluster, BUDGET, float(x))
@@ -92,7 +92,7 @@ def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
 def solved(cluster: Cluster, budget: int, limit_s: float) -> float:
     """Return the load distance that the solver reaches without the search."""
     # Imported here: it takes a tenth of a second, and the command line lists experiments.
-    from penstock.policies.allocation.highs import solve  # noqa: PLC0415
+    from penstock.policies.placement.highs import solve  # noqa: PLC0415
 
     problem = LocalSearch(budget).problem(cluster)
     found, _ = solve(problem, problem.home, 0.0, 1_000_000, limit_s)
@@ -103,16 +103,16 @@ def scale_in(_: X, seed: int, extra: Extra) -> list[Sample]:
     """Figure 5: ten of sixty workers are to be removed while others are overloaded."""
     samples = []
     for overloaded in (1, 5):
-        makes: dict[str, Allocator] = {
+        makes: dict[str, Placer] = {
             "local_search": LocalSearch(BUDGET),
             "drain_first": LocalSearch(BUDGET, tolerated=np.inf),
             "flux": Flux(BUDGET),
         }
         makes |= {series: make(BUDGET) for series, make in extra.items()}
-        for series, allocator in makes.items():
+        for series, placer in makes.items():
             cluster = leaving(overloaded, seed)
             for turn in range(1, ROUNDS + 1):
-                plan = allocator.plan(cluster)
+                plan = placer.plan(cluster)
                 cluster = applied(cluster, plan)
                 left = cluster.undrained(cluster.placement)
                 samples += [
@@ -135,7 +135,7 @@ def leaving(overloaded: int, seed: int) -> Cluster:
 
 def wikipedia(_: X, seed: int, extra: Extra) -> list[Sample]:
     """Figures 6 to 9: quality, migrations and pauses, period by period."""
-    makes: dict[str, Allocator] = {
+    makes: dict[str, Placer] = {
         "flux": Flux(WIKIPEDIA_BUDGET),
         "local_search": LocalSearch(WIKIPEDIA_BUDGET),
         "local_search_of_10": LocalSearch(10),
@@ -143,11 +143,11 @@ def wikipedia(_: X, seed: int, extra: Extra) -> list[Sample]:
     }
     makes |= {series: make(WIKIPEDIA_BUDGET) for series, make in extra.items()}
     samples = both_choices(seed)
-    for series, allocator in makes.items():
+    for series, placer in makes.items():
         cluster = edits_cluster(seed)
         for period, load in enumerate(edits(seed), start=1):
             cluster = replace(cluster, load=load)
-            plan = allocator.plan(cluster)
+            plan = placer.plan(cluster)
             cluster = applied(cluster, plan)
             samples += _period(series, period, plan.distance_after, len(plan.moves))
     return samples
@@ -233,7 +233,7 @@ def _experiment(
         main_metric=metrics[0],
         metrics=metrics,
         params={"mean_points": 50, "simulated": True},
-        family=Allocator,
+        family=Placer,
     )
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.batch_trials import ByPenstock, Load, Way, by_repartition, try_out
 from penstock.experiments.posg import AFTER, BEFORE
 from penstock.experiments.results import Claim, Table, at_least
-from penstock.experiments.streaming import ByPenstock, Load, Way, by_repartition, try_out
 from penstock.sim import Application
-from penstock.spark import session
+from penstock.spark.lab import session
 
 MOST = 10
 BATCHES, RECORDS, WARM_UP = 14, 500, 4

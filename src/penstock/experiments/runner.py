@@ -8,8 +8,8 @@ from typing import Any
 from penstock.experiments.base import Experiment, Extra, X
 from penstock.experiments.results import Table, as_document
 from penstock.policies.validation import whole
-from penstock.spark import session
-from penstock.spark.bulk import compute
+from penstock.spark.lab import session
+from penstock.spark.lab.bulk import compute
 
 
 def run(

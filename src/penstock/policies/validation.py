@@ -108,19 +108,19 @@ def float64s(name: str, values: npt.ArrayLike, length: int) -> Float64:
     return array
 
 
-def costs_ms(name: str, values: npt.ArrayLike, length: int) -> Float64:
-    """Return the costs as float64, refusing NaN, infinite and negative ones."""
+def non_negatives(name: str, values: npt.ArrayLike, length: int) -> Float64:
+    """Return the values as float64; refuse NaN, infinite and negative ones."""
     array = float64s(name, values, length)
-    bad = _first_bad_cost(array)
+    bad = _first_bad(array)
     if bad >= 0:
         raise PenstockError(f"{name} must be finite and >= 0; got {array[bad]} at {bad}")
     return array
 
 
 @kernel
-def _first_bad_cost(costs: Float64) -> int:
-    for i in range(costs.size):
-        if not 0 <= costs[i] < np.inf:
+def _first_bad(values: Float64) -> int:
+    for i in range(values.size):
+        if not 0 <= values[i] < np.inf:
             return i
     return -1
 
@@ -135,16 +135,33 @@ def known(what: str, value: str, names: Iterable[str]) -> str:
     raise PenstockError(f"unknown {what} {value!r}; {hint}")
 
 
-_UNITS_MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
-_DURATION = re.compile(r"\s*([0-9.]+)\s*([a-z]+)\s*")
+_UNITS_MS = {
+    1.0: ("ms", "millisecond", "milliseconds"),
+    1e3: ("s", "second", "seconds"),
+    6e4: ("min", "minute", "minutes"),
+    3.6e6: ("h", "hour", "hours"),
+    8.64e7: ("d", "day", "days"),
+}
+_MS_OF = {name: ms for ms, names in _UNITS_MS.items() for name in names}
+_PART = r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]+)\s*"
 
 
 def milliseconds(name: str, value: float | str) -> float:
-    """Read a duration: a number of milliseconds, or text with a unit."""
+    """Read a duration: a number of milliseconds, or text with units.
+
+    Example:
+        >>> milliseconds("period", "2 hours"), milliseconds("period", "1 min 30 s")
+        (7200000.0, 90000.0)
+        >>> milliseconds("period", 250)
+        250.0
+    """
     if not isinstance(value, str):
         return positive(name, value)
-    found = _DURATION.fullmatch(value)
-    if not found or found[2] not in _UNITS_MS or found[1].count(".") > 1 or found[1] == ".":
-        units = ", ".join(_UNITS_MS)
-        raise PenstockError(f"{name} must be a number and a unit ({units}); got {value!r}")
-    return positive(name, float(found[1]) * _UNITS_MS[found[2]])
+    parts = re.findall(_PART, value)
+    known_units = all(unit in _MS_OF for _, unit in parts)
+    if not known_units or not re.fullmatch(f"({_PART})+", value):
+        raise PenstockError(
+            f"{name} must be a duration, such as '500 ms', '10 s', '5 min', '2 hours' or '1 day'; "
+            f"got {value!r}"
+        )
+    return positive(name, sum(float(number) * _MS_OF[unit] for number, unit in parts))

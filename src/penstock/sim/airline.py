@@ -8,9 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from penstock.policies.allocation import Cluster, Traffic
 from penstock.policies.hashing import HashFamily
 from penstock.policies.kernels import Float64, Int64
+from penstock.policies.placement import Cluster, Traffic
 from penstock.policies.validation import known, whole
 from penstock.sim.datasets import package
 

@@ -1,7 +1,7 @@
 """Simulated clusters: key groups whose loads change, and plans that are carried out.
 
 The set-up is that of the ALBIC paper, sections 5.1 and 5.3. Nothing is executed: the load of a
-key group is given, and what an allocator plans is done at once.
+key group is given, and what a placer plans is done at once.
 """
 
 from dataclasses import replace
@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.errors import PenstockError
-from penstock.policies.allocation import Allocation, Cluster, Traffic
 from penstock.policies.kernels import Float64, Int64
+from penstock.policies.placement import Cluster, PlacementPlan, Traffic
 from penstock.policies.validation import between, positive, whole
 
 # Load of an average worker in points, and by how much key groups differ at first.
@@ -119,6 +119,6 @@ def chain_traffic(cluster: Cluster, one_to_one: float, rng: np.random.Generator)
     return Traffic(np.concatenate(source), np.concatenate(target), np.concatenate(volume))
 
 
-def applied(cluster: Cluster, plan: Allocation) -> Cluster:
+def applied(cluster: Cluster, plan: PlacementPlan) -> Cluster:
     """Return the cluster when a plan has been carried out."""
     return replace(cluster, placement=plan.placement)

@@ -128,7 +128,7 @@ def simulate_graph(
     for name, value in {"delay_s": delay_s, "pause_s": pause_s}.items():
         at_least_zero(name, value)
     above_zero("timeout_s", timeout_s)
-    rates = validation.costs_ms("rate_per_s", rate_per_s, np.size(rate_per_s))
+    rates = validation.non_negatives("rate_per_s", rate_per_s, np.size(rate_per_s))
     if not rates.size:
         raise PenstockError("rate_per_s must be a rate for every second; got none")
     return _GraphRun(scaler, topology, nodes, rates, period_s, delay_s, pause_s, timeout_s).run(

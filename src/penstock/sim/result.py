@@ -5,9 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from penstock.control.stats import imbalance
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int32, Int64
+from penstock.policies.measures import imbalance
 from penstock.policies.validation import whole
 from penstock.sim.workloads import Stream
 

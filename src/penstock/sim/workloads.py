@@ -45,7 +45,7 @@ class Stream:
     def of(cls, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> Self:
         """Check and take arrays; all records arrive at time 0."""
         array = int64_keys("keys", keys)
-        costs = validation.costs_ms("costs_ms", costs_ms, array.size)
+        costs = validation.non_negatives("costs_ms", costs_ms, array.size)
         return cls(array, costs, np.zeros(array.size))
 
     def __len__(self) -> int:
@@ -178,7 +178,7 @@ class Application:
         whole("records", self.records, least=1)
         whole("distinct", self.distinct, least=2)
         between("top_share", self.top_share, 1 / self.distinct, 1)
-        validation.costs_ms("costs_ms", self.costs_ms, len(self.costs_ms))
+        validation.non_negatives("costs_ms", self.costs_ms, len(self.costs_ms))
         together = len(self.costs_ms) == len(self.shares) and abs(sum(self.shares) - 1) < 1e-6
         if not together or min(self.shares) < 0:
             raise PenstockError(f"shares must be one per cost and sum to 1; got {self.shares}")

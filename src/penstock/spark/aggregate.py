@@ -1,10 +1,9 @@
-"""`penstock.aggregate`: keyed aggregation in which a hot key is shared by several tasks."""
+"""`penstock.aggregate`: keyed aggregation in which several tasks share a hot key."""
 
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
@@ -13,27 +12,20 @@ from pyspark.sql.types import StructField, StructType
 from penstock.aggregators import Aggregator, Functions
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
+from penstock.policies.validation import milliseconds
 from penstock.spark import internals
-from penstock.spark.merging import (
-    PAYLOAD,
-    STATE,
-    Keyed,
-    finish,
-    grouped_by,
-    merge_all,
-    merge_into_state,
-    partial,
-)
-from penstock.spark.operators import (
+from penstock.spark.arguments import (
     Key,
-    RoutedOperator,
     key_columns,
     name_of,
     refuse_reserved,
     refuse_unpicklable,
     schema_of,
 )
-from penstock.spark.tasks import shipped
+from penstock.spark.executor import merging
+from penstock.spark.executor.merging import PAYLOAD, STATE, Keyed
+from penstock.spark.executor.shipping import shipped
+from penstock.spark.routed import RoutedOperator
 
 _END = "_penstock_end"
 WINDOW = "window"
@@ -54,35 +46,37 @@ def aggregate(
     ttl: str | None = None,
     name: str | None = None,
     journal: Path | str | None = None,
-) -> "Aggregation":
+) -> "AggregateOperator":
     """Return an operator for `DataFrame.transform`: one record per key, from all its records.
 
-    The expensive `update` runs where the grouping says: a hot key's records on several tasks, in
-    parallel. Their partial states are merged per key by Spark's own stateful operator in every
-    micro-batch, so the result is exactly-once and survives restarts like any aggregation of
-    Spark's. On a batch DataFrame the same call is a two-phase aggregation.
+    The expensive `update` runs in parallel: several tasks share the records of a hot key. Spark's
+    own stateful operator merges their partial states per key in every micro-batch, so the result
+    is exactly-once and survives restarts like any aggregation of Spark's. On a batch DataFrame the
+    same call is a two-phase aggregation.
 
-    The result has the key's columns (and `window`), then those of `schema`. On a stream write it
-    in update mode: it has one row for each key that has changed in a micro-batch.
+    The result has the key's columns (and `window`), then those of `schema`. Write a stream in
+    update mode: it has one row for each key that has changed in a micro-batch.
 
     Args:
-        aggregator: an object with the methods zero, update, merge and finish, as those in
+        aggregator: object with the methods zero, update, merge and finish, such as those in
             `penstock.aggregators`; or leave it out and give the four functions.
         key: column, columns or expressions; null is a key.
-        schema: of what `finish` returns.
-        zero: returns the state of no records.
-        update: returns a state with one record (a dict) more.
-        merge: returns the state of two; associative and commutative.
-        finish: returns a dict, or the value if the schema has one column; None for no output.
-            By default the state itself.
-        instances: tasks that share the updates; by default as many as the cluster has slots. On
-            unequal machines take a few times as many: Spark gives the next one to who is idle.
-        grouping: registered name, or a policy object (its own `instances` then counts).
-        window: as of `pyspark.sql.functions.window`: aggregates per window, too, and forgets one
-            when the watermark has passed its end. The DataFrame needs `withWatermark`.
-        ttl: forget a key after so long without a record, as "2 hours" (processing time).
-        name: of the operator in stats, journal and checkpoint; unique in a query. By default that
-            of the aggregator.
+        schema: schema of the results of `finish`.
+        zero: function that returns the state of no records.
+        update: function that returns a state with one more record (a dict).
+        merge: function that returns the state of two states; associative and commutative.
+        finish: function that returns a dict, or the value if the schema has one column; None for
+            no output. The state itself by default.
+        instances: number of tasks that share the updates; one per slot of the cluster by default.
+            On unequal machines give a few times as many: an idle executor gets the next task.
+        grouping: registered name, or a grouping (its own `instances` then counts).
+        window: window, as returned by `pyspark.sql.functions.window`: the aggregation is per
+            window, too, and forgets a window when the watermark has passed its end. The DataFrame
+            needs `withWatermark`.
+        ttl: time without a record after which a key is forgotten, such as "2 hours" (processing
+            time).
+        name: name of the operator in stats, journal and checkpoint; unique in a query. The
+            aggregator's name by default.
         journal: file for observations and plans (JSON lines, rotated).
 
     Example:
@@ -91,20 +85,20 @@ def aggregate(
         >>> op.name
         'Mean'
     """
-    return Aggregation(
-        _aggregator(aggregator, zero, update, merge, finish),
+    return AggregateOperator(
+        _aggregator(aggregator, zero=zero, update=update, merge=merge, finish=finish),
         key,
         schema,
-        instances,
-        grouping,
-        window,
-        ttl,
-        name_of(update if aggregator is None else aggregator, name),
-        journal,
+        instances=instances,
+        grouping=grouping,
+        window=window,
+        ttl=ttl,
+        name=name_of(update if aggregator is None else aggregator, name),
+        journal=journal,
     )
 
 
-class Aggregation(RoutedOperator):
+class AggregateOperator(RoutedOperator):
     """A keyed aggregation: made by `penstock.aggregate`, used by `DataFrame.transform`."""
 
     def __init__(
@@ -112,6 +106,7 @@ class Aggregation(RoutedOperator):
         aggregator: Aggregator[Any],
         key: Key,
         schema: StructType | str,
+        *,
         instances: int | None,
         grouping: str | Grouping,
         window: Column | None,
@@ -119,11 +114,11 @@ class Aggregation(RoutedOperator):
         name: str,
         journal: Path | str | None,
     ) -> None:
-        super().__init__(name, key, instances, grouping, journal)
+        super().__init__(name, key, instances=instances, grouping=grouping, journal=journal)
         self.aggregator = aggregator
         if window is not None and not isinstance(window, Column):
             raise PenstockError(
-                "window must be a column, as pyspark.sql.functions.window('time', '1 hour'); "
+                "window must be a column, such as pyspark.sql.functions.window('time', '1 hour'); "
                 f"got {window!r}"
             )
         if window is not None and "session_window" in str(window):
@@ -133,7 +128,7 @@ class Aggregation(RoutedOperator):
                 "ttl must be left out with a window: a window is forgotten at its end"
             )
         self.window = window
-        self.ttl_ms = None if ttl is None else _milliseconds(ttl)
+        self.ttl_ms = None if ttl is None else _whole_milliseconds(ttl)
         self._schema = schema
         refuse_unpicklable(f"aggregator {name!r}", aggregator)
 
@@ -160,22 +155,24 @@ class Aggregation(RoutedOperator):
             _refuse_window(keyed.schema.fields[-1], frame.isStreaming)
         returned = schema_of(self._schema)
         _refuse_twice(key, returned)
-        work = Keyed(self.name, self.aggregator, frame.schema, key, returned)
-        routed, spec, driver, _ = self._route(spark, keyed, tuple(added))
+        work = Keyed(self.name, self.aggregator, given=frame.schema, key=key, returned=returned)
+        routed = self._route(spark, keyed, tuple(added))
         numbered = [
-            StructField(str(i), grouped_by(field.dataType)) for i, field in enumerate(key.fields)
+            StructField(str(i), merging.grouped_by(field.dataType))
+            for i, field in enumerate(key.fields)
         ]
         payload = StructType([*numbered, *schema_of(PAYLOAD).fields])
-        partials = routed.mapInArrow(shipped(partial(spec, work, driver.reports)), payload)
+        partial = merging.partial(routed.spec, work, routed.plane.reports)
+        partials = routed.frame.mapInArrow(shipped(partial), payload)
         merged = self._merge(work, partials, frame.isStreaming)
         both = StructType([*key.fields, *returned.fields])
-        return merged.mapInArrow(shipped(finish(work)), both)
+        return merged.mapInArrow(shipped(merging.finish(work)), both)
 
     def _merge(self, work: Keyed, partials: DataFrame, streaming: bool) -> DataFrame:
-        """Merge partial states per key: with what Spark has kept of it, if this is a stream."""
+        """Merge partial states per key; on a stream, with the state that Spark keeps for it."""
         columns = [str(i) for i in range(len(work.key))]
         if not streaming:
-            return partials.groupBy(*columns).applyInArrow(merge_all(work), PAYLOAD)
+            return partials.groupBy(*columns).applyInArrow(merging.merge_all(work), PAYLOAD)
         timeout, window = GroupStateTimeout.NoTimeout, None
         if self.ttl_ms is not None:
             timeout = GroupStateTimeout.ProcessingTimeTimeout
@@ -184,7 +181,7 @@ class Aggregation(RoutedOperator):
             end = internals.as_event_time(sf.col(f"`{window}`.end"), _END)
             partials = partials.select("*", end)
         return partials.groupBy(*columns).applyInPandasWithState(
-            merge_into_state(work, self.ttl_ms, window),
+            merging.merge_into_state(work, self.ttl_ms, window),
             PAYLOAD,
             f"{STATE} binary",
             "update",
@@ -194,6 +191,7 @@ class Aggregation(RoutedOperator):
 
 def _aggregator(
     aggregator: Aggregator[Any] | None,
+    *,
     zero: Callable[[], Any] | None,
     update: Callable[[Any, dict[str, Any]], Any] | None,
     merge: Callable[[Any, Any], Any] | None,
@@ -222,7 +220,7 @@ def _aggregator(
     return Functions(**functions)  # type: ignore[arg-type]  # all are callable
 
 
-def _itself(state: Any) -> Any:  # noqa: ANN401 - whatever it is
+def _itself(state: Any) -> Any:  # noqa: ANN401 - a user's state
     return state
 
 
@@ -234,18 +232,17 @@ def _refuse_window(window: StructField, streaming: bool) -> None:
         )
     if streaming and not internals.is_event_time(window):
         raise PenstockError(
-            "window needs a watermark on its time column, or its states would be kept for ever; "
+            "window needs a watermark on its time column, or Spark would keep its state for ever; "
             "call withWatermark(time, delay) on the DataFrame first"
         )
 
 
-def _milliseconds(ttl: str) -> int:
-    try:
-        found = int(pd.Timedelta(ttl) / pd.Timedelta(milliseconds=1))
-    except ValueError:
-        found = 0
+def _whole_milliseconds(ttl: str) -> int:
+    if not isinstance(ttl, str):
+        raise PenstockError(f"ttl must be text, such as '2 hours'; got {ttl!r}")
+    found = int(milliseconds("ttl", ttl))
     if found < 1:
-        raise PenstockError(f"ttl must be a time above 0, as '2 hours'; got {ttl!r}")
+        raise PenstockError(f"ttl must be at least 1 ms; got {ttl!r}")
     return found
 
 
@@ -254,6 +251,6 @@ def _refuse_twice(key: StructType, returned: StructType) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise PenstockError(
-            f"schema must not repeat columns of the key, which are part of the result anyway; "
+            f"schema must not repeat columns of the key, which the result has anyway; "
             f"got {', '.join(twice)} twice"
         )

@@ -1,4 +1,4 @@
-"""`penstock.balance`: an operator whose records go to tasks by what they cost."""
+"""`penstock.balance`: an operator whose records go to tasks by their cost."""
 
 import inspect
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from penstock.policies.grouping import Grouping
 from penstock.policies.shedding import Shedder
 from penstock.policies.validation import known
 from penstock.spark import internals
-from penstock.spark.execution import Form, Work, operator, try_example
-from penstock.spark.operators import (
+from penstock.spark.arguments import (
     Key,
-    RoutedOperator,
     name_of,
     names_of,
     refuse_reserved,
     refuse_unpicklable,
     schema_of,
 )
-from penstock.spark.shedding import Shedding, checked_shedding
-from penstock.spark.spill import with_spill
-from penstock.spark.tasks import shipped
+from penstock.spark.executor.shipping import shipped
+from penstock.spark.executor.spill_writer import executing_or_spilling
+from penstock.spark.executor.work import Form, UserFunction, executing, try_example
+from penstock.spark.routed import RoutedOperator
+from penstock.spark.shed_arguments import ShedArguments, shed_arguments
 
 
 def balance(
@@ -44,32 +44,34 @@ def balance(
     arrival: str | Column | None = None,
     protect: str | Column | None = None,
     spill: str | None = None,
-) -> "Operator":
+) -> "BalanceOperator":
     """Return an operator for `DataFrame.transform` that calls `func` for every record.
 
-    Which task gets which record is decided by what records of the same key have cost. It works on
-    streaming and on batch DataFrames; the result is an ordinary DataFrame.
+    The grouping decides which task gets which record, by the cost of earlier records of the same
+    key. The operator works on streaming and on batch DataFrames; the result is an ordinary
+    DataFrame.
 
     Args:
-        func: takes a record and returns a record, None, or an iterable of records. A record is a
-            dict; if the parameter's annotation is `pyspark.sql.Row`, a Row; if it is
-            `pyarrow.RecordBatch`, the function takes and returns whole batches (or an iterable
-            of them). The cost of a batch is then shared equally by its records, so that batches
-            tell less about keys: prefer single records where one takes a millisecond or more.
-        key: column (or columns, or expressions) that drives the cost. Any type; null is a key.
-        schema: of what `func` returns.
-        instances: tasks that share the work; by default as many as the cluster has slots.
-        grouping: registered name, or a policy object (its own `instances` then counts).
-        form: "dict", "row" or "arrow", if the annotations do not tell.
-        name: of the operator in stats, journal and checkpoint; unique in a query. By default the
-            function's name.
+        func: function that takes a record and returns a record, None, or an iterable of records.
+            A record is a dict, or a Row if the parameter's annotation is `pyspark.sql.Row`. If
+            the annotation is `pyarrow.RecordBatch`, the function takes and returns whole batches
+            (or an iterable of them). The records of a batch share its cost equally, so batches
+            teach less about keys: prefer single records where one takes a millisecond or more.
+        key: column, columns or expressions that drive the cost. Any type; null is a key.
+        schema: schema of the records that `func` returns.
+        instances: number of tasks that share the work; one per slot of the cluster by default.
+        grouping: registered name, or a grouping (its own `instances` then counts).
+        form: "dict", "row" or "arrow", if the annotations do not say.
+        name: name of the operator in stats, journal and checkpoint; unique in a query. The
+            function's name by default.
         journal: file for observations and plans (JSON lines, rotated).
-        example: a record to try the function with now, so that a result that does not fit the
-            schema is found before the query starts.
-        shed: a shedder, as `penstock.LoadAware(target=penstock.average("2 s"))`: records that
-            would make its target fail are not processed. Its `instances` are the operator's.
-        arrival: timestamp column since when records wait; needed to shed.
-        protect: condition of records that must not be shed, as "priority = 'high'".
+        example: record to try the function with now. A result that does not fit the schema is
+            then found before the query starts.
+        shed: shedder, such as
+            `penstock.shedding.LoadAware(target=penstock.shedding.average("2 s"))`. Records that
+            would make its target fail are not processed. The operator sets its `instances`.
+        arrival: timestamp column since which records wait; needed to shed.
+        protect: condition of records that must not be shed, such as "priority = 'high'".
         spill: folder in which shed records are kept as Parquet files, exactly once; see
             `penstock.replay`.
 
@@ -80,11 +82,21 @@ def balance(
         >>> op.name, op.form
         ('enrich', 'dict')
     """
-    shedding = checked_shedding(shed, arrival, protect, spill)
-    return Operator(func, key, schema, instances, grouping, form, name, journal, example, shedding)
+    return BalanceOperator(
+        func,
+        key,
+        schema,
+        instances=instances,
+        grouping=grouping,
+        form=form,
+        name=name,
+        journal=journal,
+        example=example,
+        shed=shed_arguments(shed, arrival=arrival, protect=protect, spill=spill),
+    )
 
 
-class Operator(RoutedOperator):
+class BalanceOperator(RoutedOperator):
     """A balanced operator: made by `penstock.balance`, used by `DataFrame.transform`."""
 
     def __init__(
@@ -92,17 +104,25 @@ class Operator(RoutedOperator):
         func: Callable[..., Any],
         key: Key,
         schema: StructType | str,
+        *,
         instances: int | None,
         grouping: str | Grouping,
         form: Form | None,
         name: str | None,
         journal: Path | str | None,
         example: dict[str, Any] | None,
-        shedding: Shedding | None,
+        shed: ShedArguments | None,
     ) -> None:
         if not callable(func):
             raise PenstockError(f"func must be a function; got {func!r}")
-        super().__init__(name_of(func, name), key, instances, grouping, journal, shedding)
+        super().__init__(
+            name_of(func, name),
+            key,
+            instances=instances,
+            grouping=grouping,
+            journal=journal,
+            shed=shed,
+        )
         self.func = func
         self.form = _form(func, form)
         self._schema = schema
@@ -113,14 +133,21 @@ class Operator(RoutedOperator):
         """Return the frame with `func` applied to every record."""
         spark = internals.supported_session(frame)
         refuse_reserved(frame)
-        returned = schema_of(self._schema)
-        work = Work(self.func, self.form, names_of(self.keys), frame.schema, returned)
+        function = UserFunction(
+            self.name,
+            self.func,
+            form=self.form,
+            keys=names_of(self.keys),
+            given=frame.schema,
+            returned=schema_of(self._schema),
+        )
         if self._example is not None:
-            try_example(self.name, work, self._example)
-        routed, spec, driver, spill = self._route(spark, frame, self.keys)
-        execute = operator(spec, work, driver.reports)
-        stage = execute if spill is None else with_spill(spec, spill, execute)
-        return routed.mapInArrow(shipped(stage), returned)
+            try_example(function, self._example)
+        routed = self._route(spark, frame, self.keys)
+        stage = executing(routed.spec, function, routed.plane.reports)
+        if routed.spill is not None:
+            stage = executing_or_spilling(routed.spec, routed.spill, stage)
+        return routed.frame.mapInArrow(shipped(stage), function.returned)
 
 
 def _form(func: Callable[..., Any], form: Form | None) -> Form:
@@ -132,5 +159,5 @@ def _form(func: Callable[..., Any], form: Form | None) -> Form:
         first = next(iter(inspect.signature(func).parameters))
     except (TypeError, ValueError, NameError, StopIteration):
         return "dict"
-    taken = hints.get(first)
-    return "arrow" if taken is pa.RecordBatch else "row" if taken is Row else "dict"
+    annotation = hints.get(first)
+    return "arrow" if annotation is pa.RecordBatch else "row" if annotation is Row else "dict"

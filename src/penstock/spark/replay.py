@@ -1,4 +1,4 @@
-"""`penstock.replay`: what was shed is answered later, when there is time."""
+"""`penstock.replay`: shed records are processed later, when the operator has slack."""
 
 import logging
 import re
@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from penstock.control import BatchStats
 from penstock.errors import PenstockError
-from penstock.policies.validation import positive
-from penstock.spark.operators import RoutedOperator
+from penstock.policies.validation import milliseconds
+from penstock.spark.routed import RoutedOperator
 from penstock.spark.spill import ADDED, BATCH, absolute, file_system
 
 log = logging.getLogger("penstock")
@@ -28,25 +28,26 @@ def replay(
     when: RoutedOperator | None = None,
     arrival: str | None = None,
     schema: StructType | str | None = None,
-    every: float = 1.0,
+    every: float | str = "1 s",
 ) -> DataFrame:
-    """Return shed records as a stream, to be processed when there is time.
+    """Return shed records as a stream, to be processed when the operator has slack.
 
-    The folder's files are moved, one by one, to a folder beside it (its name ends in "-replay"),
-    from which Spark reads them like any stream of files: each once, also after a restart. They
-    are moved when the operator has slack: it has shed nothing in its newest batch and records
-    have waited for half of the target at most, or nothing has come for a while. Union the stream
-    with the live one, or write it by a query of its own.
+    Files are moved, one by one, to a second folder, whose name ends in "-replay". Spark reads that
+    folder like any stream of files: each file once, also after a restart. An operator has slack if
+    it has shed nothing in its newest batch and records have waited at most half of the target, or
+    if nothing has arrived for a while. Union the stream with the live one, or write it in a query
+    of its own.
 
     Args:
-        spark: the session.
+        spark: session to read with.
         path: folder that an operator spills to.
-        when: the operator that must have slack; None moves everything at once, and is for queries
-            that have ended.
+        when: operator that must have slack; None moves everything at once, for queries that have
+            ended.
         arrival: timestamp column that is set to the time of the replay, so that records are not
-            shed at once for having waited; None leaves it as it is.
-        schema: of the records, as `events.schema`; needed if nothing has been spilled yet.
-        every: seconds between two looks at the operator, > 0.
+            shed again for their age; None leaves it unchanged.
+        schema: schema of the records, such as `events.schema`; needed if nothing has been spilled
+            yet.
+        every: time between two looks at the operator, such as "1 s"; a number is in milliseconds.
 
     Example:
         >>> late = replay(
@@ -54,7 +55,7 @@ def replay(
         ... )  # doctest: +SKIP
         >>> query = events.unionByName(late).transform(op).writeStream...  # doctest: +SKIP
     """
-    positive("every", every)
+    every_s = milliseconds("every", every) / 1000
     path = absolute(path)
     files, root = file_system(path)
     files.create_dir(root + _READY, recursive=True)
@@ -70,7 +71,7 @@ def replay(
     if when is None:
         release(path)
     else:
-        _Releaser(path, when, every).start()
+        _Releaser(path, when, every_s).start()
     if arrival is None:
         return frame
     return frame.withColumn(arrival, sf.current_timestamp().cast(frame.schema[arrival].dataType))
@@ -80,19 +81,19 @@ def _known_schema(spark: SparkSession, path: str, files: fs.FileSystem, root: st
     known = [*_spilled(files, root), *_spilled(files, root + _READY)]
     if not known:
         raise PenstockError(
-            f"path: {path!r} has nothing spilled yet, so give the schema of the records, as "
+            f"path: {path!r} has no spilled records yet, so give their schema, such as "
             "schema=events.schema"
         )
     return spark.read.parquet(_of_spark(path.removesuffix(root) + known[0])).schema
 
 
 def _of_spark(path: str) -> str:
-    """Return how Spark calls what Arrow calls s3://."""
+    """Return a path as Spark spells it: Arrow's s3:// is Spark's s3a://."""
     return f"s3a://{path.removeprefix('s3://')}" if path.startswith("s3://") else path
 
 
 def _spilled(files: fs.FileSystem, root: str) -> list[str]:
-    """Return complete files of spilled records, oldest first."""
+    """Return the complete files of spilled records, oldest first."""
     selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
     found = [one for one in files.get_file_info(selector) if one.is_file]
     complete = [one for one in found if not one.base_name.startswith((".", "_"))]
@@ -103,12 +104,12 @@ _NUMBER = re.compile(rf"/{BATCH}=(\d+)/")
 
 
 def release(path: str, most: int | None = None, before: int | None = None) -> int:
-    """Let spilled files be read, the oldest first; return how many.
+    """Move spilled files to the folder that Spark reads, the oldest first; return their number.
 
     Args:
-        path: folder that was spilled to.
-        most: how many files; None for all.
-        before: only of batches before this one, which are over; None for all.
+        path: folder that an operator spills to.
+        most: largest number of files; None for all.
+        before: number of a batch; only files of earlier batches are moved. None for all.
     """
     files, root = file_system(path)
     names = _spilled(files, root)
@@ -122,24 +123,24 @@ def release(path: str, most: int | None = None, before: int | None = None) -> in
 
 
 def has_slack(last: BatchStats, limit_ms: float | None) -> bool:
-    """Whether an operator that has done such a batch has time for more."""
+    """Whether an operator whose last batch was this one has time for more records."""
     return not last.shed and (limit_ms is None or not last.waiting_ms > limit_ms / 2)
 
 
 class _Releaser:
-    """Moves one file at a time, whenever the operator has slack, until the operator is closed."""
+    """Moves one file at a time, when the operator has slack, until the operator is closed."""
 
     def __init__(self, path: str, operator: RoutedOperator, every_s: float) -> None:
         self._path = path
         self._operator = operator
         self._every_s = every_s
-        # An operator that has done nothing for so long has nothing to do.
+        # An operator without a new batch for so long has nothing to do.
         self._idle_s = max(2 * every_s, 2 * (operator.limit_ms or 0.0) / 1000)
         self._batch = ""
         self._since_s = time.monotonic()
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread that looks at the operator."""
         threading.Thread(target=self._run, name="penstock-replay", daemon=True).start()
 
     def _run(self) -> None:
@@ -148,8 +149,8 @@ class _Releaser:
             try:
                 self._look()
             except Exception:
-                # To replay late is better than to stop the query.
-                log.exception("nothing can be replayed from %s at the moment", self._path)
+                # A late replay is better than a failed query.
+                log.exception("files of %s cannot be replayed now; trying again", self._path)
 
     def _look(self) -> None:
         found = self._operator.all_stats()
@@ -159,9 +160,9 @@ class _Releaser:
         new = last.batch != self._batch
         idle = time.monotonic() - self._since_s > self._idle_s
         if not new and not idle:
-            return  # one file for each batch with slack: the next one shows what it did
+            return  # one file for each batch with slack: the next batch shows its effect
         self._batch, self._since_s = last.batch, time.monotonic()
         if idle or has_slack(last, self._operator.limit_ms):
-            # The newest batch may not be committed yet.
+            # The newest batch may still run again.
             over = int(last.batch) if last.batch.isdigit() else None
             release(self._path, most=1, before=over)

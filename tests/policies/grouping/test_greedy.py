@@ -1,4 +1,4 @@
-"""The Greedy Online Scheduler: Theorem 4.2, its tight example, a plain twin."""
+"""The Greedy Online SyncRounds: Theorem 4.2, its tight example, a plain twin."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Full Knowledge: the gate fed with true costs."""
+"""Full Knowledge: the admission fed with true costs."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_restart_keeps_slowdowns_and_resize_does_not():
 def test_cheap_records_first_keeps_more_of_them():
     rng = np.random.default_rng(3)
     keys, times = rng.integers(1, 3, size=4_000), np.arange(4_000) * 3.0
-    any_, cheap = (FullKnowledge(average("20 ms"), COSTS, prefer=p) for p in ("any", "cheap"))
+    any_, cheap = (FullKnowledge(average("20 ms"), COSTS, keep=p) for p in ("any", "cheap"))
     kept, more = any_.admit(keys, times), cheap.admit(keys, times)
     assert more.sum() > kept.sum()
     assert more[keys == 2].mean() > 0.99
@@ -68,7 +68,7 @@ def test_cheap_records_first_keeps_more_of_them():
 
 
 def test_of_an_expensive_and_a_cheap_record_the_cheap_one_is_kept():
-    shedder = FullKnowledge(average("10 ms"), COSTS, prefer="cheap")
+    shedder = FullKnowledge(average("10 ms"), COSTS, keep="cheap")
     shedder.admit([1, 2] * 5, np.zeros(10))
     one, other = shedder.clone(), shedder.clone()
     for each in (one, other):
@@ -80,7 +80,7 @@ def test_of_an_expensive_and_a_cheap_record_the_cheap_one_is_kept():
     "params, message",
     [
         ({"target": 5}, "target must be made by average, sliding_average or each_record; got 5"),
-        ({"prefer": "chep"}, "unknown prefer 'chep'; did you mean 'cheap'?"),
+        ({"keep": "chep"}, "unknown keep 'chep'; did you mean 'cheap'?"),
         ({"instances": 0}, "instances must be >= 1; got 0"),
     ],
 )

@@ -235,8 +235,8 @@ def test_a_target_must_be_one(cls, wrong):
 @pytest.mark.parametrize(
     "params, message",
     [
-        ({"prefer": "chep"}, "unknown prefer 'chep'; did you mean 'cheap'?"),
-        ({"prefer": "best"}, "unknown prefer 'best'"),
+        ({"keep": "chep"}, "unknown keep 'chep'; did you mean 'cheap'?"),
+        ({"keep": "best"}, "unknown keep 'best'"),
         ({"instances": 0}, "instances must be >= 1; got 0"),
         ({"window": 0}, "window must be >= 1; got 0"),
         ({"first_window": 1.5}, "first_window must be a whole number; got 1.5"),

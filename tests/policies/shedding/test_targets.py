@@ -46,7 +46,8 @@ def test_a_whole_number_of_any_unit(number, unit):
 def test_text_that_is_no_duration_is_named_with_the_units(make, wrong):
     with pytest.raises(PenstockError) as caught:
         make(wrong)
-    expected = f"limit must be a number and a unit (ms, s, min, h); got {wrong!r}"
+    such_as = "'500 ms', '10 s', '5 min', '2 hours' or '1 day'"
+    expected = f"limit must be a duration, such as {such_as}; got {wrong!r}"
     assert str(caught.value) == expected
 
 

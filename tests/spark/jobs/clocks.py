@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 import penstock
 from penstock.aggregators import Count
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place = Path(sys.argv[1])
 spark = session("local[2]", "penstock-test-clocks", spark__sql__shuffle__partitions="2")

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark import TaskContext
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place, records = Path(sys.argv[1]), int(sys.argv[2])
 marks = place / "marks"

@@ -12,8 +12,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from flows import TIMED, unwanted
 
 import penstock
-from penstock.spark import session
-from penstock.spark.driver import Driver
+from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.lab import session
 
 place, sheds = Path(sys.argv[1]), "shed" in sys.argv[2:]
 spark = session("local[2]", "penstock-test-deaf")
@@ -42,7 +42,7 @@ def counted():
 
 query.processAllAvailable()
 before = counted()
-Driver.of(spark).server.close()
+ControlPlane.of(spark).server.close()
 for file in sorted((place / "later").iterdir()):
     file.rename(place / "in" / file.name)
 query.processAllAvailable()

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place, stuck = Path(sys.argv[1]), int(sys.argv[2])
 totals = place / "totals"

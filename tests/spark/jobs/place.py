@@ -13,7 +13,7 @@ import numpy as np
 from pyspark.sql import functions as sf
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place, way = Path(sys.argv[1]), sys.argv[2]
 WAIT_S = 300
@@ -21,7 +21,7 @@ PARTITIONS = 6
 GROUPS = 2 * PARTITIONS
 
 
-class Gather(penstock.Allocator):
+class Gather(penstock.placement.Placer):
     """Brings all key groups to the first worker."""
 
     def place(self, cluster):
@@ -81,14 +81,14 @@ for _ in range(2):
     records = records.withColumn("n", sf.abs("n")).dropDuplicates(["entity", "n"])
 query = (
     records.writeStream.outputMode("append")
-    .foreachBatch(sink if way == "plain" else penstock.placed(sink))
+    .foreachBatch(sink if way == "plain" else penstock.with_placement(sink))
     .option("checkpointLocation", str(place / "checkpoint"))
     # Between batches there is time for hints.
     .trigger(processingTime="300 milliseconds")
     .start()
 )
 attached = penstock.attach(
-    query, allocate=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
+    query, place=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
 )
 until(together)
 gathered = where()

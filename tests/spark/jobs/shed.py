@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from flows import TIMED, moody
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place, stuck, master = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import penstock
-from penstock.spark import session
+from penstock.spark.lab import session
 
 place, cost_ms = Path(sys.argv[1]), float(sys.argv[2])
 

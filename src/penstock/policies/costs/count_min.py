@@ -10,7 +10,7 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs.base import CostModel
 from penstock.policies.hashing import HashFamily, hash_one
 from penstock.policies.kernels import Float64, Int64, UInt64, kernel
-from penstock.policies.validation import between, costs_ms, int64_keys, whole
+from penstock.policies.validation import between, int64_keys, non_negatives, whole
 
 
 class CountMin(CostModel):
@@ -66,10 +66,10 @@ class CountMin(CostModel):
         """The rows' hash functions, for kernels that estimate record by record."""
         return self._hashes.coefficients
 
-    def update(self, keys: npt.ArrayLike, costs_ms_: npt.ArrayLike) -> None:
+    def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
         """Add executed records to both matrices (Listing III.1)."""
         array = int64_keys("keys", keys)
-        costs = costs_ms("costs_ms", costs_ms_, array.size)
+        costs = non_negatives("costs_ms", costs_ms, array.size)
         _update(array, costs, self.coefficients, self.frequency, self.cumulated_ms)
 
     def estimate(self, keys: npt.ArrayLike) -> Float64:

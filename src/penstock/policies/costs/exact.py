@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
 from penstock.policies.costs.base import CostModel
 from penstock.policies.kernels import Float64, Int64
-from penstock.policies.validation import between, costs_ms, int64_keys
+from penstock.policies.validation import between, int64_keys, non_negatives
 
 
 class Exact(CostModel):
@@ -41,10 +41,10 @@ class Exact(CostModel):
         self._costs: Float64
         self.clear()
 
-    def update(self, keys: npt.ArrayLike, costs_ms_: npt.ArrayLike) -> None:
+    def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
         """Replace the costs of these keys; of several costs of a key the last one counts."""
         array = int64_keys("keys", keys)
-        costs = costs_ms("costs_ms", costs_ms_, array.size)
+        costs = non_negatives("costs_ms", costs_ms, array.size)
         together = np.concatenate([array[::-1], self._keys])
         self._keys, first = np.unique(together, return_index=True)
         self._costs = np.concatenate([costs[::-1], self._costs])[first]

@@ -9,7 +9,7 @@ from penstock.policies.costs import heavy_hitters as table
 from penstock.policies.costs.base import CostModel
 from penstock.policies.hashing import HashFamily
 from penstock.policies.kernels import Float64, Int64
-from penstock.policies.validation import between, costs_ms, int64_keys, positive, whole
+from penstock.policies.validation import between, int64_keys, non_negatives, positive, whole
 
 
 class SpaceSaving(CostModel):
@@ -65,10 +65,10 @@ class SpaceSaving(CostModel):
     def __len__(self) -> int:
         return int(self._totals[table.SIZE])
 
-    def update(self, keys: npt.ArrayLike, costs_ms_: npt.ArrayLike) -> None:
+    def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
         """Learn from executed records."""
         array = int64_keys("keys", keys)
-        costs = costs_ms("costs_ms", costs_ms_, array.size)
+        costs = non_negatives("costs_ms", costs_ms, array.size)
         table.update(array, costs, *self.table)
 
     def estimate(self, keys: npt.ArrayLike) -> Float64:

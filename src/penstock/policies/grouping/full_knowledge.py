@@ -12,7 +12,7 @@ from penstock.policies.kernels import Int32
 
 
 class FullKnowledge(Grouping):
-    r"""The Greedy Online Scheduler fed with the exact cost of every record.
+    r"""The Greedy Online SyncRounds fed with the exact cost of every record.
 
     Its clocks are the true finish times: $C_i \leftarrow \max(C_i, now) + s_i w_t$.
 

@@ -1,4 +1,4 @@
-r"""The Greedy Online Scheduler: every record to the instance that will be free first.
+r"""The Greedy Online SyncRounds: every record to the instance that will be free first.
 
 The scheduler keeps for every instance a clock: when will all that it was given be done?
 

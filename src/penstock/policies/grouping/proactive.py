@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
+from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs import heavy_hitters
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
 from penstock.policies.costs.pooled import PooledCosts
@@ -21,14 +22,13 @@ from penstock.policies.grouping.base import (
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
 from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
-from penstock.policies.pooling import Pooling
-from penstock.policies.scheduler import SchedulerState
+from penstock.policies.sync_rounds import SyncState
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
 
 
-class Proactive(Pooling, Grouping):
+class Proactive(CostLearner, Grouping):
     r"""Proactive Online Shuffle Grouping: every record to the instance that will be free first.
 
     The scheduler keeps a finish clock for every instance and moves it on by what it expects the
@@ -191,7 +191,7 @@ class Proactive(Pooling, Grouping):
     @property
     def state(self) -> str:
         """ROUND ROBIN while it learns, then RUN."""
-        state = SchedulerState.RUN if self._running else SchedulerState.ROUND_ROBIN
+        state = SyncState.RUN if self._running else SyncState.ROUND_ROBIN
         return state.value
 
     def _state(self) -> Arrays:

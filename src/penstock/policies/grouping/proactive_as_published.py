@@ -11,7 +11,7 @@ from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import Grouping, Routed, checked, idle_clocks
 from penstock.policies.grouping.greedy import following, least_loaded
 from penstock.policies.kernels import Float64, Int32, Int64, UInt64, kernel
-from penstock.policies.scheduler import Scheduler, SchedulerState
+from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
 from penstock.policies.validation import between, positive, whole
 
@@ -77,7 +77,7 @@ class ProactiveAsPublished(Grouping):
         self._clock_ms = np.zeros(self.instances)
         self._left = np.full(self.instances, self.window, dtype=np.int64)
         self._turn = np.zeros(1, dtype=np.int64)
-        self._scheduler = Scheduler(self.instances)
+        self._scheduler = SyncRounds(self.instances)
 
     def measurements(self) -> CountMin:
         """Return an empty pair of matrices."""
@@ -103,8 +103,8 @@ class ProactiveAsPublished(Grouping):
         out = np.empty(keys.size, dtype=np.int32)
         if not keys.size:
             return Routed(out)
-        asking = self._scheduler.state is SchedulerState.SEND_ALL
-        learning = self._scheduler.state is SchedulerState.ROUND_ROBIN
+        asking = self._scheduler.state is SyncState.SEND_ALL
+        learning = self._scheduler.state is SyncState.ROUND_ROBIN
         first = self._scheduler.ask() if asking else int(self._turn[0]) if learning else -1
         routed = _assign(
             keys[:1] if asking else keys,

@@ -7,13 +7,13 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs import Exact
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
-from penstock.policies.shedding.gate import Gate
-from penstock.policies.shedding.gated import Gated, checked_target
-from penstock.policies.shedding.load_aware import Preference, checked_preference
+from penstock.policies.shedding.admission import Admission
+from penstock.policies.shedding.load_aware import Keep, checked_keep
+from penstock.policies.shedding.target_shedder import TargetShedder, checked_target
 from penstock.policies.shedding.targets import Target
 
 
-class FullKnowledge(Gated):
+class FullKnowledge(TargetShedder):
     """Sheds as LAS does, fed with the exact cost of every record.
 
     Its clock is exact for one instance. Several are taken to be balanced perfectly, and nobody
@@ -22,7 +22,7 @@ class FullKnowledge(Gated):
     Args:
         target: what must hold.
         costs: the exact cost of every key.
-        prefer: "any" sheds whatever arrives when the target is at stake, as the paper does;
+        keep: "any" sheds whatever arrives when the target is at stake, as the paper does;
             "cheap" sheds expensive records first, and so keeps more of them.
         instances: how many instances share the admitted records, >= 1.
 
@@ -40,10 +40,10 @@ class FullKnowledge(Gated):
     name = "full_knowledge"
 
     def __init__(
-        self, target: Target, costs: Exact, prefer: Preference = "any", instances: int = 1
+        self, target: Target, costs: Exact, keep: Keep = "any", instances: int = 1
     ) -> None:
-        self.prefer = checked_preference(prefer)
-        super().__init__(target, instances, Gate(checked_target(target), self.prefer == "cheap"))
+        self.keep = checked_keep(keep)
+        super().__init__(target, instances, Admission(checked_target(target), self.keep == "cheap"))
         self.costs = costs
         self._slowdown = np.ones(self.instances)
 

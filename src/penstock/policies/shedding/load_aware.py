@@ -5,31 +5,31 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.policies.codec import Arrays
+from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.hashing import mix
 from penstock.policies.kernels import Bool, Float64, Int64
-from penstock.policies.pooling import Pooling
+from penstock.policies.shedding.admission import Admission
 from penstock.policies.shedding.base import Admitted
-from penstock.policies.shedding.gate import Gate
-from penstock.policies.shedding.gated import Gated, checked_target
 from penstock.policies.shedding.load_aware_as_published import LoadAwareAsPublished, ShedderState
+from penstock.policies.shedding.target_shedder import TargetShedder, checked_target
 from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import above_zero, at_least_zero, known, whole
 
-Preference = Literal["any", "cheap"]
+Keep = Literal["any", "cheap"]
 
 # Admitted records that can be replayed when an answer comes.
 _LOGGED = 1_024
 
 
-def checked_preference(prefer: str) -> Preference:
+def checked_keep(keep: str) -> Keep:
     """Return the preference, if it is one."""
-    return "cheap" if known("prefer", prefer, ("any", "cheap")) == "cheap" else "any"
+    return "cheap" if known("keep", keep, ("any", "cheap")) == "cheap" else "any"
 
 
-class LoadAware(Pooling, Gated):
+class LoadAware(CostLearner, TargetShedder):
     r"""Load-Aware Shedding: sheds the records that would make the target fail.
 
     The shedder keeps a finish clock $C$ of the operator. A record that arrives now would wait for
@@ -37,7 +37,7 @@ class LoadAware(Pooling, Gated):
     $$\hat q = \max(C, now) - now$$
 
     It is shed if the mean waiting time, with $\hat q$, would pass the target; otherwise the clock
-    moves on by what the record is expected to cost (see `gate`). Costs are learnt as by POSG: a
+    moves on by the expected cost of the record (see `admission`). Costs are learnt as in POSG: a
     table of frequent keys, and the mean of the rest. With every N-th admitted record it asks; the
     instance answers, when that record is done, with the true time and the costs measured since.
     Records admitted in the meantime are then replayed from the true time on, and the mean
@@ -48,7 +48,7 @@ class LoadAware(Pooling, Gated):
 
     Args:
         target: what must hold: `average`, `sliding_average` or `each_record`.
-        prefer: "any" sheds whatever arrives when the target is at stake, as the paper does;
+        keep: "any" sheds whatever arrives when the target is at stake, as the paper does;
             "cheap" sheds expensive records first, and so keeps more of them.
         instances: how many instances share the admitted records, >= 1.
         window: N, admitted records between two requests, >= 1.
@@ -81,7 +81,7 @@ class LoadAware(Pooling, Gated):
         drifts by orders of magnitude. A table of frequent keys instead of Count-Min matrices. The
         clock is set right every N records, by replaying what came after. Errors are corrected by
         what answers tell, where the paper multiplies every cost by 1 + epsilon. Records that
-        would wait for half of the target at most are always admitted. `prefer="cheap"`
+        would wait for half of the target at most are always admitted. `keep="cheap"`
         contradicts the paper's Theorem 4 (optimality): its proof compares shedders that see the
         same records only.
     """
@@ -91,7 +91,7 @@ class LoadAware(Pooling, Gated):
     def __init__(
         self,
         target: Target,
-        prefer: Preference = "any",
+        keep: Keep = "any",
         instances: int = 1,
         window: int = 32,
         first_window: int = 16,
@@ -100,9 +100,9 @@ class LoadAware(Pooling, Gated):
         drift: float = 0.02,
         seed: int = 0,
     ) -> None:
-        self.prefer = checked_preference(prefer)
-        gate = Gate(checked_target(target), self.prefer == "cheap", _LOGGED)
-        super().__init__(target, instances, gate)
+        self.keep = checked_keep(keep)
+        admission = Admission(checked_target(target), self.keep == "cheap", _LOGGED)
+        super().__init__(target, instances, admission)
         self.window = whole("window", window, least=1)
         self.first_window = whole("first_window", first_window, least=1)
         self.capacity = whole("capacity", capacity, least=1, most=MAX_CAPACITY)
@@ -135,7 +135,7 @@ class LoadAware(Pooling, Gated):
             return Admitted(mask)
         self._window[0] = min(2 * int(self._window[0]), self.window)
         self._left[0] = self._next_window()
-        number, done_ms = self._gate.request()
+        number, done_ms = self._admission.request()
         return Admitted(mask, answerable=True, request=SyncRequest(0, number, done_ms))
 
     def _next_window(self) -> int:
@@ -159,7 +159,7 @@ class LoadAware(Pooling, Gated):
         """Learn measured costs, set the clock right, and take note of waiting times."""
         super()._observe(feedback)
         if feedback.delta_ms is not None:
-            self._gate.set_right(feedback.epoch, feedback.delta_ms, self._pace)
+            self._admission.set_right(feedback.epoch, feedback.delta_ms, self._pace)
 
     @property
     def state(self) -> str:

@@ -10,10 +10,10 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs import CountMin
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64, kernel
-from penstock.policies.scheduler import Scheduler, SchedulerState
 from penstock.policies.shedding.base import Admitted, Shedder, checked
-from penstock.policies.shedding.gated import checked_target
+from penstock.policies.shedding.target_shedder import checked_target
 from penstock.policies.shedding.targets import Target
+from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
 from penstock.policies.validation import between, int64_keys, positive, whole
 
@@ -28,10 +28,10 @@ class ShedderState(StrEnum):
 
 # The machine is POSG's for one instance, by other names; WAIT ALL is RUN before the answer.
 _NAMES = {
-    SchedulerState.ROUND_ROBIN: ShedderState.NOP,
-    SchedulerState.SEND_ALL: ShedderState.SEND,
-    SchedulerState.WAIT_ALL: ShedderState.RUN,
-    SchedulerState.RUN: ShedderState.RUN,
+    SyncState.ROUND_ROBIN: ShedderState.NOP,
+    SyncState.SEND_ALL: ShedderState.SEND,
+    SyncState.WAIT_ALL: ShedderState.RUN,
+    SyncState.RUN: ShedderState.RUN,
 }
 # Names of the sums.
 _CUMULATED, _FIRST, _WAITED, _ADMITTED, _CHECKING, _SUMS = range(6)
@@ -99,7 +99,7 @@ class LoadAwareAsPublished(Shedder):
         self.delta = between("delta", delta, 0, 1)
         self.seed = whole("seed", seed, least=0)
         self._costs = self.measurements()
-        self._scheduler = Scheduler(1)
+        self._scheduler = SyncRounds(1)
         self._left = np.full(1, self.window, dtype=np.int64)
         self._sums = np.zeros(_SUMS)
         self.restart()
@@ -145,7 +145,7 @@ class LoadAwareAsPublished(Shedder):
         out = np.empty(keys[few].size, dtype=np.bool_)
         if not out.size:
             return Admitted(out)
-        asking = self._scheduler.state is SchedulerState.SEND_ALL
+        asking = self._scheduler.state is SyncState.SEND_ALL
         left = np.ones(1, dtype=np.int64) if asking else self._left
         decided = _admit(
             self.expected_ms(keys[few]) * (1 + self.epsilon),

@@ -6,8 +6,8 @@ import numpy.typing as npt
 from penstock.policies.codec import Arrays
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
-from penstock.policies.shedding.gate import Gate
-from penstock.policies.shedding.gated import Gated, checked_target
+from penstock.policies.shedding.admission import Admission
+from penstock.policies.shedding.target_shedder import TargetShedder, checked_target
 from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import int64_keys, positive
 
@@ -15,7 +15,7 @@ from penstock.policies.validation import int64_keys, positive
 _FADE = 0.7
 
 
-class MeanCost(Gated):
+class MeanCost(TargetShedder):
     """Sheds as LAS does, but takes every record to cost the mean.
 
     Given the mean, it is the paper's Straw-Man: nobody tells it how long records really took, so
@@ -42,7 +42,7 @@ class MeanCost(Gated):
     def __init__(
         self, target: Target, mean_cost_ms: float | None = None, instances: int = 1
     ) -> None:
-        super().__init__(target, instances, Gate(checked_target(target)))
+        super().__init__(target, instances, Admission(checked_target(target)))
         given = mean_cost_ms is not None
         self.mean_cost_ms = positive("mean_cost_ms", mean_cost_ms) if given else None
         # Time and records of the last batches, which fade away.

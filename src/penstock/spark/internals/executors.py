@@ -1,6 +1,6 @@
 """Executors of an application."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -9,13 +9,25 @@ from penstock.spark.internals.jvm import as_json, java, status_store
 _DRIVER = "driver"
 
 
+class Executor(NamedTuple):
+    """A live executor.
+
+    Attributes:
+        host: name of its host.
+        slots: number of tasks that it runs at a time.
+    """
+
+    host: str
+    slots: int
+
+
 def can_scale(spark: SparkSession) -> bool:
     """Whether executors can be added to and removed from the application."""
     client = java(spark).java.lang.Class.forName("org.apache.spark.ExecutorAllocationClient")
     return bool(client.isInstance(_scheduler(spark)))
 
 
-def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+def _scheduler(spark: SparkSession) -> Any:  # noqa: ANN401 - a py4j object
     return spark.sparkContext._jsc.sc().schedulerBackend()
 
 
@@ -27,13 +39,13 @@ def executors(spark: SparkSession) -> list[str]:
     return sorted(filter(None, known.split(",")), key=lambda one: (len(one), one))
 
 
-def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
-    """Return host and slots of the executors that are alive; of the driver if it does it all."""
+def live_executors(spark: SparkSession) -> dict[str, Executor]:
+    """Return the live executors by name; the driver if it is alone."""
     cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
     found = {
-        str(one["id"]): (
-            str(one["hostPort"]).rsplit(":", 1)[0],
-            max(1, int(one["totalCores"]) // cpus),
+        str(one["id"]): Executor(
+            host=str(one["hostPort"]).rsplit(":", 1)[0],
+            slots=max(1, int(one["totalCores"]) // cpus),
         )
         for one in as_json(spark, status_store(spark).executorList(True))
     }
@@ -43,8 +55,8 @@ def executor_hosts(spark: SparkSession) -> dict[str, tuple[str, int]]:
 
 
 def slots_per_executor(spark: SparkSession) -> int:
-    """Return how many tasks an executor runs at a time."""
-    return max((slots for _, slots in executor_hosts(spark).values()), default=1)
+    """Return the number of tasks that an executor runs at a time."""
+    return max((one.slots for one in live_executors(spark).values()), default=1)
 
 
 def executor_memory_bytes(spark: SparkSession) -> float:
@@ -53,15 +65,15 @@ def executor_memory_bytes(spark: SparkSession) -> float:
 
 
 def request_executors(spark: SparkSession, total: int) -> bool:
-    """Ask the cluster for so many executors in total; whether it has taken the request."""
+    """Request a total number of executors; return whether the cluster accepted the request."""
     nothing = java(spark).scala.Predef.Map().empty()
     return bool(spark.sparkContext._jsc.sc().requestTotalExecutors(total, 0, nothing))
 
 
-def remove_executors(spark: SparkSession, names: list[str], force: bool) -> list[str]:
-    """Remove executors, those at work only if forced to, and return which will go.
+def remove_executors(spark: SparkSession, names: list[str], *, force: bool) -> list[str]:
+    """Remove executors, busy ones only by force, and return those that will go.
 
-    Where Spark can decommission, they go when they have handed on what they hold.
+    Where Spark decommissions executors, they go when they have handed on their blocks.
     """
     jvm, scheduler = java(spark), _scheduler(spark)
     if spark.sparkContext.getConf().get("spark.decommission.enabled", "false") == "true":
@@ -74,7 +86,7 @@ def remove_executors(spark: SparkSession, names: list[str], force: bool) -> list
 
 
 def locality_wait_ms(spark: SparkSession) -> float:
-    """Return how long tasks wait for the executor that they prefer."""
+    """Return how long tasks wait for their preferred executor."""
     settings = spark.sparkContext._jsc.sc().conf()
     wait_ms = settings.getTimeAsMs("spark.locality.wait", "3s")
     return float(settings.getTimeAsMs("spark.locality.wait.process", f"{wait_ms}ms"))

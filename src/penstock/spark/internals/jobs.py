@@ -1,4 +1,4 @@
-"""Jobs, stages and tasks that have run."""
+"""Jobs, stages and tasks that have ended."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
 
 
 def task_ms(spark: SparkSession, stage: int) -> float:
-    """Return how long the tasks of a stage have run, in total."""
+    """Return the run time of all tasks of a stage."""
     return float(status_store(spark).lastStageAttempt(stage).executorRunTime())
 
 
@@ -25,41 +25,45 @@ class JobDone:
     """A job that has ended.
 
     Attributes:
-        stages: that belong to it.
-        succeeded: whether all went well.
-        began_ms: when it was submitted, in milliseconds since 1970.
-        taken_ms: how long it took.
-        batch: number of the query's batch that it belongs to; empty if that is not known.
+        stages: numbers of its stages.
+        succeeded: whether it has succeeded.
+        began_ms: time of its submission, in milliseconds since 1970.
+        duration_ms: its duration.
+        batch: number of its batch of the query; empty if it is unknown.
     """
 
     stages: tuple[int, ...]
     succeeded: bool
     began_ms: float
-    taken_ms: float
+    duration_ms: float
     batch: str = ""
 
 
 def job_done(spark: SparkSession, job: int) -> JobDone | None:
-    """Return what a job has done; None while it runs."""
+    """Return a job that has ended; None while it runs."""
     found = status_store(spark).job(job)
     ended = found.completionTime()
     if str(found.status().toString()) == "RUNNING" or not ended.isDefined():
         return None
     stages = tuple(int(one) for one in str(found.stageIds().mkString(",")).split(",") if one)
     began_ms = float(found.submissionTime().get().getTime())
-    taken_ms = float(ended.get().getTime()) - began_ms
-    succeeded = str(found.status().toString()) == "SUCCEEDED"
     described = found.description()
     # Spark writes "..., batch = 3" there, for people.
     batch = str(described.get()).rpartition("batch = ")[2] if described.isDefined() else ""
-    return JobDone(stages, succeeded, began_ms, taken_ms, batch if batch.isdigit() else "")
+    return JobDone(
+        stages=stages,
+        succeeded=str(found.status().toString()) == "SUCCEEDED",
+        began_ms=began_ms,
+        duration_ms=float(ended.get().getTime()) - began_ms,
+        batch=batch if batch.isdigit() else "",
+    )
 
 
 def stages_as_planned(spark: SparkSession, stages: Iterable[int]) -> list[int]:
-    """Return stages in the order in which Spark planned them: what a stage reads comes before it.
+    """Return stages in the order in which Spark planned them: a stage after those that it reads.
 
-    That is the order of the data sets that they end with. Stages themselves are numbered anyhow
-    where two of them are read by one, as by a join.
+    That is the order of their last data sets. The numbers of stages themselves are in no fixed
+    order where one stage reads two others, for example in a join.
     """
 
     def last(stage: int) -> int:

@@ -2,13 +2,12 @@
 
 import json
 import logging
-from typing import Any
+from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from penstock.spark.internals.files import file_system
-from penstock.spark.internals.jvm import java, private
+from penstock.spark.internals.jvm import JvmError, java, private
 
 log = logging.getLogger("penstock")
 
@@ -18,7 +17,7 @@ def checkpoint_of(spark: SparkSession, query: str) -> str | None:
     try:
         execution = execution_of(spark, query)
         return str(execution.resolvedCheckpointRoot()) if execution is not None else None
-    except (Py4JError, TypeError) as error:
+    except (JvmError, TypeError) as error:
         log.warning("the checkpoint of query %s is not found, costs are not kept: %s", query, error)
         return None
 
@@ -33,17 +32,29 @@ def execution_of(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - what
 _RECENT = 20
 
 
-def last_batch(spark: SparkSession, query: str) -> tuple[str, float] | None:
-    """Return the newest batch that an active query has finished, and how long it took (ms)."""
+class BatchDone(NamedTuple):
+    """A batch that has ended.
+
+    Attributes:
+        batch: number of the batch.
+        duration_ms: duration of the batch.
+    """
+
+    batch: str
+    duration_ms: float
+
+
+def last_batch(spark: SparkSession, query: str) -> BatchDone | None:
+    """Return the newest batch that an active query has finished."""
     try:
         execution = execution_of(spark, query)
         progress = execution.recentProgress() if execution is not None else ()
         for i in reversed(range(max(0, len(progress) - _RECENT), len(progress))):
             taken = progress[i].durationMs()
-            if taken.get("addBatch") is not None:  # not just a look at a source without news
-                return str(progress[i].batchId()), float(taken.get("triggerExecution"))
+            if taken.get("addBatch") is not None:  # not a trigger without new data
+                return BatchDone(str(progress[i].batchId()), float(taken.get("triggerExecution")))
         return None
-    except (Py4JError, TypeError) as error:
+    except (JvmError, TypeError) as error:
         log.warning("how long batches of query %s take is not known: %s", query, error)
         return None
 
@@ -71,7 +82,7 @@ def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:
         if trigger is None or not str(trigger).startswith("ProcessingTimeTrigger"):
             return None
         return float(trigger.intervalMs()) or None
-    except (Py4JError, TypeError, AttributeError):
+    except (JvmError, TypeError, AttributeError):
         return None
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from penstock.spark.internals.jobs import stages_as_planned
-from penstock.spark.internals.jvm import as_json, java, status_store
+from penstock.spark.internals.jvm import JvmError, as_json, java, status_store
 from penstock.spark.internals.queries import execution_of
 
 # A join of streams keeps four stores in a partition, or one with a newer format of state.
@@ -68,11 +67,11 @@ def can_place(spark: SparkSession) -> bool:
         store = stores.StateStoreId("", 0, 0, _STORE)
         stores.StateStoreProviderId(store, java(spark).java.util.UUID.randomUUID())
         return "reportActiveInstance" in dir(_coordinator(spark))
-    except (Py4JError, TypeError):
+    except (JvmError, TypeError):
         return False
 
 
-def _coordinator(spark: SparkSession) -> Any:  # noqa: ANN401 - whatever py4j has
+def _coordinator(spark: SparkSession) -> Any:  # noqa: ANN401 - a py4j object
     session: Any = spark._jsparkSession
     return session.sessionState().streamingQueryManager().stateStoreCoordinator()
 
@@ -92,7 +91,7 @@ def state_operators(spark: SparkSession, query: str) -> list[StateOperator] | No
 
 
 def _read_stage(
-    top: Any,  # noqa: ANN401 - whatever py4j has
+    top: Any,  # noqa: ANN401 - a py4j object
     receiver: int | None,
     before: int,
     found: dict[int, StateOperator],
@@ -130,11 +129,11 @@ def _read_stage(
     return place + 1
 
 
-def _children(node: Any) -> list[Any]:  # noqa: ANN401 - whatever py4j has
+def _children(node: Any) -> list[Any]:  # noqa: ANN401 - a py4j object
     """Return what a node reads, in the order in which Spark plans it."""
     found = [node.children().apply(i) for i in range(node.children().size())]
     if len(found) > 1:
-        with contextlib.suppress(Py4JError):  # a join with a table begins with what it streams
+        with contextlib.suppress(JvmError):  # a join with a table begins with what it streams
             streamed = node.streamedPlan()
             found.sort(key=lambda child: not child.equals(streamed))
     return found
@@ -142,7 +141,7 @@ def _children(node: Any) -> list[Any]:  # noqa: ANN401 - whatever py4j has
 
 def _operator(node: Any, receiver: int | None) -> StateOperator | None:  # noqa: ANN401
     """Return the stateful operator that a node is; most are none."""
-    with contextlib.suppress(Py4JError):
+    with contextlib.suppress(JvmError):
         info = node.stateInfo().get()
         joins = str(node.getClass().getSimpleName()) == _JOIN
         return StateOperator(
@@ -156,9 +155,24 @@ def _operator(node: Any, receiver: int | None) -> StateOperator | None:  # noqa:
 
 
 def hint_location(
-    spark: SparkSession, run: str, operator: StateOperator, partition: int, executor: str, host: str
+    spark: SparkSession,
+    run: str,
+    operator: StateOperator,
+    *,
+    partition: int,
+    executor: str,
+    host: str,
 ) -> None:
-    """Let Spark prefer an executor for a state partition, when it next plans a batch."""
+    """Let Spark prefer an executor for a state partition in the next batch that it plans.
+
+    Args:
+        spark: session of the query.
+        run: identity of the query's run.
+        operator: stateful operator.
+        partition: partition of its state.
+        executor: name of the executor.
+        host: host of the executor.
+    """
     jvm = java(spark)
     stores = jvm.org.apache.spark.sql.execution.streaming.state
     coordinator = _coordinator(spark)
@@ -244,7 +258,7 @@ def best_fit(
     return best if fits else []
 
 
-def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - whatever py4j has
+def _sizes(jvm: Any, statuses: Any) -> list[list[float]]:  # noqa: ANN401 - a py4j object
     """Return sizes as Spark keeps them: 1.1 to the power of a byte, and 0 for nothing."""
     kind = jvm.java.lang.Class.forName("org.apache.spark.scheduler.CompressedMapStatus")
     field = kind.getDeclaredField("compressedSizes")

@@ -1,0 +1,115 @@
+"""The policies of one operator, as one: what routes its records, and what sheds them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.policies import codec
+from penstock.policies.costs import SpaceSaving
+from penstock.policies.feedback import Feedback
+from penstock.policies.grouping import Grouping
+from penstock.policies.learner import Learner
+from penstock.policies.shedding import Shedder
+
+_LABEL = "penstock-policies"
+
+
+@dataclass
+class OperatorPolicies:
+    """A grouping, and perhaps a shedder in front of it; both learn from the same measurements.
+
+    Attributes:
+        grouping: which instance gets which record.
+        shedder: which record is dropped; None drops nothing.
+
+    Example:
+        >>> from penstock.policies.grouping import RoundRobin
+        >>> from penstock.policies.shedding import LoadAware, average
+        >>> policies = OperatorPolicies(RoundRobin(2), LoadAware(average("2 s"), instances=2))
+        >>> policies.measuring.name
+        'las'
+    """
+
+    grouping: Grouping
+    shedder: Shedder | None = None
+
+    def __post_init__(self) -> None:
+        if self.shedder is None:
+            return
+        if self.shedder.instances != self.grouping.instances:
+            raise PenstockError(
+                f"shed: instances must be that of the grouping ({self.grouping.instances}); "
+                f"got {self.shedder.instances}"
+            )
+        mine, theirs = self.grouping.measurements(), self.shedder.measurements()
+        if mine is None or theirs is None:
+            return
+        # Tables of any size can be merged, matrices of the same size only.
+        alike = isinstance(mine, SpaceSaving) and isinstance(theirs, SpaceSaving)
+        if not alike and mine != theirs:
+            raise PenstockError(
+                f"shed: {type(self.shedder).__name__} learns from {theirs!r}, which the grouping "
+                f"{type(self.grouping).__name__} does not measure; take another one"
+            )
+
+    @property
+    def all(self) -> tuple[Learner, ...]:
+        """The policies."""
+        return (self.grouping,) if self.shedder is None else (self.grouping, self.shedder)
+
+    @property
+    def measuring(self) -> Learner:
+        """The one whose trackers measure, for all."""
+        return next((one for one in self.all if one.measurements() is not None), self.grouping)
+
+    @property
+    def learns(self) -> bool:
+        """Whether what is decided depends on what instances have told."""
+        return any(one.learns for one in self.all)
+
+    def clone(self, instances: int | None = None) -> Self:
+        """Return fresh policies that have learnt nothing."""
+        changes = {} if instances is None else {"instances": instances}
+        return type(self)(*(one.clone(**changes) for one in self.all))  # type: ignore[arg-type]
+
+    def sized(self, instances: int) -> "OperatorPolicies":
+        """Return policies for a number of instances: these, if they are; else fresh ones."""
+        return self if instances == self.grouping.instances else self.clone(instances)
+
+    def warm_up(self) -> None:
+        """Compile all kernels that are needed."""
+        self.grouping.warm_up()
+        if self.shedder is not None:
+            self.shedder.warm_up()
+
+    def observe(self, feedback: Feedback) -> None:
+        """Let all learn from a message of an instance."""
+        for one in self.all:
+            if feedback.costs is None or one.measurements() is not None:
+                one.observe(feedback)
+
+    def resize(self, instances: int) -> None:
+        """Go on with another number of instances."""
+        self.grouping.resize(instances)
+        if self.shedder is not None:
+            self.shedder.resize(instances)
+
+    def snapshot(self) -> bytes:
+        """All that was learnt as bytes."""
+        if self.shedder is None:
+            return self.grouping.snapshot()
+        both = {"grouping": self.grouping.snapshot(), "shedder": self.shedder.snapshot()}
+        return codec.encode(_LABEL, {k: np.frombuffer(v, dtype=np.uint8) for k, v in both.items()})
+
+    def restore(self, data: bytes) -> None:
+        """Take back what `snapshot` gave."""
+        if self.shedder is None:
+            self.grouping.restore(data)
+            return
+        state = codec.decode(_LABEL, data)
+        if not {"grouping", "shedder"} <= state.keys():
+            raise PenstockError("snapshot does not fit: it is not of a grouping and a shedder")
+        self.grouping.restore(state["grouping"].tobytes())
+        self.shedder.restore(state["shedder"].tobytes())

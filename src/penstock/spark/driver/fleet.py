@@ -1,0 +1,86 @@
+"""The executors of an application: requested and removed without disturbing a query."""
+
+import time
+
+from pyspark.sql import SparkSession
+
+from penstock.spark import internals
+
+# An executor has this many times the patience to be emptied.
+_DRAIN = 12
+
+
+class Fleet:
+    """Brings an application to a number of executors.
+
+    Executors are removed while they are idle. Those that joined last go first, because they hold
+    the least state. An executor that is never idle is removed after a while; Spark then runs its
+    tasks again elsewhere.
+
+    Args:
+        spark: session of the application.
+        patience_s: time to wait for an executor to be idle.
+    """
+
+    def __init__(self, spark: SparkSession, patience_s: float) -> None:
+        self._spark = spark
+        self._patience_s = patience_s
+        self._aim: int | None = None
+        self._since_s = 0.0
+        self._leaving: set[str] = set()
+        self._known: set[str] = set()
+
+    def executors(self) -> list[str]:
+        """Return the executors that are not being removed, the oldest first."""
+        there = internals.executors(self._spark)
+        self._leaving &= set(there)
+        return [one for one in there if one not in self._leaving]
+
+    def joined(self) -> bool:
+        """Whether executors have joined since the last call."""
+        there = set(self.executors())
+        new = not there <= self._known
+        self._known = there
+        return new
+
+    def aim(self, total: int) -> bool:
+        """Request a number of executors; return whether the cluster accepted the request."""
+        self._aim = total
+        self._since_s = time.monotonic()
+        return internals.request_executors(self._spark, total)
+
+    def surplus(self) -> list[str]:
+        """Return the executors above the requested number: those that joined last."""
+        return [] if self._aim is None else self.executors()[self._aim :]
+
+    @property
+    def leaving(self) -> frozenset[str]:
+        """Executors above the requested number, and those that are being removed."""
+        return frozenset(self._leaving) | frozenset(self.surplus())
+
+    def approach(self, holders: frozenset[str] = frozenset()) -> list[str]:
+        """Remove surplus executors that can go now; return those that still hold state.
+
+        Args:
+            holders: executors that should be emptied first. One that still holds state after
+                twelve times the patience is removed anyway; Spark reloads that state from the
+                checkpoint.
+        """
+        surplus = self.surplus()[::-1]
+        waited_s = time.monotonic() - self._since_s
+        if not surplus:
+            self._since_s = time.monotonic()
+            return []
+        full = waited_s > _DRAIN * self._patience_s
+        going = [one for one in surplus if full or one not in holders]
+        if not going:
+            return []
+        force = waited_s > self._patience_s
+        gone = internals.remove_executors(self._spark, going, force=force)
+        self._leaving |= set(gone)
+        return [one for one in gone if one in holders]
+
+    @property
+    def missing(self) -> int:
+        """Number of requested executors that have not joined."""
+        return max(0, (self._aim or 0) - len(self.executors()))

@@ -1,0 +1,187 @@
+"""Reads the progress of a query: its batches, its sources, the run time of its tasks."""
+
+import contextlib
+import math
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control import Controller
+from penstock.control.timeline import Look, Running, Work
+from penstock.spark import internals
+from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.internals import JvmError
+
+# Batches in which tasks may have to start Python on executors that have just joined: the one in
+# which they joined, and the next.
+_WARM_UP = 2
+
+
+def name_of_query(query: StreamingQuery) -> str:
+    """Return the name of a query, for people; its identity if it has no name."""
+    return str(query.name or query.id)
+
+
+class QuerySensor:
+    """Reads the progress of a query, and turns it into looks for a timeline.
+
+    The cost of records is the run time of all tasks. Tasks on executors that have just joined first
+    start Python and compile. In such batches only the functions of balanced operators, which are
+    measured on their own, count as usual; the rest is assumed to cost as much as before.
+
+    Args:
+        spark: session of the query.
+        query: active streaming query.
+    """
+
+    def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
+        self._spark = spark
+        self._query = str(query.id)
+        self._tasks = TaskTime(spark, str(query.runId))
+        self._timestamp = ""
+        self._batch = -1
+        self._batch_rows = 0.0
+        self._warming = _WARM_UP
+        self._rows = self._rest_ms = self._reported_ms = 0.0
+        self._usual_ms = self._usual_rows = 0.0
+
+    def controllers(self) -> list[Controller]:
+        """Return the controllers of the query's operators, in the order of registration."""
+        plane = ControlPlane.running(self._spark)
+        return plane.controllers_of(self._query) if plane is not None else []
+
+    def executors_joined(self) -> None:
+        """Note that executors have joined."""
+        self._warming = _WARM_UP
+
+    def running(self, active: bool) -> Running:
+        """Return how much the running batch has read, as far as its routers have reported.
+
+        The routers are those of the first balanced operator, which may get only some of the rows.
+        """
+        balanced = self.controllers()
+        if not balanced or self._batch < 0:
+            return Running(active)
+        before, _ = balanced[0].received(str(self._batch))
+        now, began_s = balanced[0].received(str(self._batch + 1))
+        return Running(active, now * self._batch_rows / before if before else 0.0, began_s)
+
+    def looks(self) -> list[Look]:
+        """Return the looks since the last call."""
+        news = internals.progress_after(self._spark, self._query, self._timestamp)
+        if not news:
+            return []
+        self._timestamp = str(news[-1]["timestamp"])
+        for one in news:
+            if one["numInputRows"]:
+                self._batch, self._batch_rows = int(one["batchId"]), float(one["numInputRows"])
+        operators = {one.name: one.work() for one in self.controllers()}
+        self._count(sum(float(one["numInputRows"]) for one in news), operators)
+        busy_ms = self._rest_ms + self._reported_ms
+        # The work done is known up to now, which is the end of the last look.
+        work = Work(self._rows, self._rows, busy_ms) if self._rows else None
+        *earlier, last = news
+        return [*(self._look(one, None, {}) for one in earlier), self._look(last, work, operators)]
+
+    def _count(self, rows: float, operators: dict[str, Work]) -> None:
+        """Count rows, and the run time of tasks outside of balanced operators."""
+        reported_ms = sum(one.busy_ms for one in operators.values())
+        new_ms, self._reported_ms = reported_ms - self._reported_ms, reported_ms
+        rest_ms = max(0.0, self._tasks.new_ms() - new_ms)
+        if not rows:
+            return
+        if self._warming:
+            self._warming -= 1
+            if not self._usual_rows and not operators:
+                return  # the cost of records is still unknown
+            rest_ms = rows * self._usual_ms / self._usual_rows if self._usual_rows else 0.0
+        else:
+            self._usual_ms += rest_ms
+            self._usual_rows += rows
+        self._rows += rows
+        self._rest_ms += rest_ms
+
+    def _look(
+        self, progress: dict[str, Any], work: Work | None, operators: dict[str, Work]
+    ) -> Look:
+        return Look(
+            began_s=datetime.fromisoformat(progress["timestamp"]).timestamp(),
+            taken_s=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,
+            rows=float(progress["numInputRows"]),
+            behind=sum(self._behind(i, one) for i, one in enumerate(progress["sources"])),
+            work=work,
+            state_bytes=sum(float(one["memoryUsedBytes"]) for one in progress["stateOperators"]),
+            operators=operators,
+        )
+
+    def _behind(self, number: int, source: dict[str, Any]) -> float:
+        """Return the backlog of a source in records, as far as it is known."""
+        if str(source["description"]).startswith("FileStreamSource"):
+            end = source["endOffset"]
+            if not isinstance(end, dict) or "logOffset" not in end:
+                return 0.0
+            # Another version of Spark may keep its files elsewhere: then they are unknown.
+            with contextlib.suppress(JvmError, TypeError):
+                batches = internals.unread_files(
+                    self._spark, self._query, number, int(end["logOffset"])
+                )
+                return batches * float(source["numInputRows"])
+            return 0.0
+        return offsets_behind(source)
+
+
+class TaskTime:
+    """The run time of a query's tasks.
+
+    Args:
+        spark: session of the query.
+        run: identity of the query's run; also the group of its jobs.
+    """
+
+    def __init__(self, spark: SparkSession, run: str) -> None:
+        self._spark = spark
+        self._run = run
+        self._last = max(internals.jobs_after(spark, run, -1), default=-1)
+        self._running: list[int] = []
+        self._stage = -1
+
+    def new_ms(self) -> float:
+        """Return the run time of tasks of all jobs that have ended since the last call."""
+        jobs = self._running + internals.jobs_after(self._spark, self._run, self._last)
+        self._last = max([self._last, *jobs])
+        self._running = []
+        total_ms = 0.0
+        for job in jobs:
+            # Spark forgets old jobs and stages; they then count as 0.
+            with contextlib.suppress(JvmError):
+                done = internals.job_done(self._spark, job)
+                if done is None:
+                    self._running.append(job)
+                    continue
+                # Jobs of a batch may share stages, whose numbers only grow.
+                for stage in done.stages:
+                    if stage > self._stage:
+                        total_ms += internals.task_ms(self._spark, stage)
+                self._stage = max([self._stage, *done.stages])
+        return total_ms
+
+
+def offsets_behind(source: dict[str, Any]) -> float:
+    """Return the backlog of a source that reports offsets by topic and partition.
+
+    Example:
+        >>> offsets_behind({"latestOffset": {"t": {"0": 9, "1": 7}}, "endOffset": {"t": {"0": 4}}})
+        12.0
+    """
+    latest: Any = source.get("latestOffset")
+    end: Any = source.get("endOffset")
+    try:
+        return math.fsum(
+            max(0.0, float(offset) - float(end.get(topic, {}).get(partition, 0)))
+            for topic, partitions in latest.items()
+            for partition, offset in partitions.items()
+        )
+    except (AttributeError, TypeError, ValueError):
+        return 0.0  # offsets of another kind

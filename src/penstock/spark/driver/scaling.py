@@ -1,0 +1,146 @@
+"""Scales the executors of one query: sense with a sensor, plan with the loop, act with a fleet."""
+
+import time
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control import ExecutorPlan, Journal, Limits, ScalingLoop, Timeline
+from penstock.policies.scaling import Scaler
+from penstock.spark import internals
+from penstock.spark.driver.fleet import Fleet
+from penstock.spark.driver.query_sensor import QuerySensor, name_of_query
+
+# Share of an executor's memory that a query's state may fill.
+_STATE = 0.5
+# Periods without requested executors after which the journal warns.
+_PATIENCE = 3
+
+
+class QueryScaling:
+    """Plans the executors of one query's application; active instances follow them.
+
+    Args:
+        spark: session of the query.
+        query: active streaming query.
+        scaler: policy that plans.
+        journal: journal for observations, plans and warnings.
+        period_s: time between two plans.
+        dry_run: whether plans are written to the journal only.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        query: StreamingQuery,
+        scaler: Scaler,
+        *,
+        journal: Journal,
+        period_s: float,
+        dry_run: bool,
+    ) -> None:
+        self.plan: ExecutorPlan | None = None
+        self._spark = spark
+        self._query = query
+        self._scaler = scaler
+        self._journal = journal
+        self._name = name_of_query(query)
+        self._period_s = period_s
+        self._dry_run = dry_run
+        self._fleet = Fleet(spark, patience_s=period_s)
+        self._sensor = QuerySensor(spark, query)
+        self._loop: ScalingLoop | None = None
+        self._periods_short = 0
+
+    def look(self) -> None:
+        """Read the query's progress."""
+        if self._fleet.joined():
+            self._sensor.executors_joined()
+        looks = self._sensor.looks()
+        if self._loop is None and any(look.rows for look in looks):
+            self._begin()
+        if self._loop is not None:
+            for look in looks:
+                self._loop.timeline.add(look)
+
+    def _begin(self) -> None:
+        """Begin to plan, when a batch with records has ended and there are executors."""
+        executors = len(self._fleet.executors())
+        if not executors:
+            return
+        interval_ms = internals.trigger_interval_ms(self._spark, str(self._query.id))
+        interval_s = None if interval_ms is None else interval_ms / 1000
+        self._loop = ScalingLoop(
+            self._name,
+            self._scaler,
+            _limits(self._spark, self._scaler, executors),
+            timeline=Timeline(self._period_s, interval_s),
+            executors=executors,
+            journal=self._journal,
+            dry_run=self._dry_run,
+        )
+
+    def decide(self) -> None:
+        """Plan, and request the planned executors."""
+        loop = self._loop
+        if loop is None:
+            return
+        active = bool(self._query.status["isTriggerActive"])
+        before = loop.executors
+        self.plan = loop.plan(time.time(), self._sensor.running(active))
+        if not self._dry_run:
+            self._request(self.plan.executors, changed=self.plan.executors != before)
+
+    def _request(self, executors: int, *, changed: bool) -> None:
+        """Request executors; repeat the request while some are missing."""
+        missing = self._fleet.missing
+        self._periods_short = self._periods_short + 1 if missing and not changed else 0
+        if (changed or missing) and not self._fleet.aim(executors):
+            self._journal.warn(self._name, "the cluster has not accepted the request")
+        if self._periods_short == _PATIENCE:
+            self._journal.warn(
+                self._name,
+                f"{missing} of {executors} executors are missing for {_PATIENCE} periods; the "
+                "cluster may have no room for them",
+            )
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """Executors that are to be removed, or are being removed."""
+        return frozenset() if self._dry_run else self._fleet.leaving
+
+    def follow(self, holders: frozenset[str] = frozenset()) -> None:
+        """Use as many instances as there are slots, then remove surplus executors.
+
+        Args:
+            holders: executors that still hold key groups, which should move first.
+        """
+        if self._dry_run or self._loop is None:
+            return
+        staying = len(self._fleet.executors()) - len(self._fleet.surplus())
+        for one in self._sensor.controllers():
+            one.activate(max(1, staying) * self._loop.limits.slots)
+        undrained = self._fleet.approach(holders)
+        if undrained:
+            self._journal.warn(
+                self._name,
+                f"executors {', '.join(undrained)} are removed although they still hold state; "
+                "Spark reloads that state from the checkpoint",
+            )
+
+    def release(self) -> None:
+        """Give records to all instances again."""
+        if not self._dry_run:
+            for one in self._sensor.controllers():
+                one.activate(one.instances)
+
+
+def _limits(spark: SparkSession, scaler: Scaler, executors: int) -> Limits:
+    """Return the limits of all plans for an application."""
+    most = scaler.max_executors
+    return Limits(
+        min_executors=scaler.min_executors,
+        max_executors=max(executors, scaler.min_executors) if most is None else most,
+        slots=internals.slots_per_executor(spark),
+        state_bytes=_STATE * internals.executor_memory_bytes(spark),
+    )

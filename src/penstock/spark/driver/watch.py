@@ -1,0 +1,42 @@
+"""A live view of operators in the terminal."""
+
+import contextlib
+import time
+from collections.abc import Callable
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+
+from penstock.control import OperatorStats
+
+_REFRESH_S = 0.5
+
+
+def watch(stats: Callable[[], list[OperatorStats]], seconds: float | None = None) -> None:
+    """Show stats until Ctrl-C, or for a number of seconds."""
+    end = None if seconds is None else time.monotonic() + seconds
+    with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
+        while True:
+            live.update(Group(*(view(one) for one in stats())), refresh=True)
+            if end is not None and time.monotonic() >= end:
+                return
+            time.sleep(_REFRESH_S)
+
+
+def view(stats: OperatorStats) -> Table:
+    """Return a table of one operator in one query."""
+    shuffled = f", {stats.fallbacks} fallbacks ({stats.fallback_reason})" if stats.fallbacks else ""
+    shed = f", {stats.shed:,} of {stats.received:,} shed" if stats.shed else ""
+    waiting = f", mean waiting {stats.waiting_ms:,.0f} ms" if stats.waiting_ms > 0 else ""
+    title = (
+        f"{stats.name}: {stats.state}, {stats.batches} batches, {stats.processed:,} records{shed}, "
+        f"last imbalance {stats.imbalance:.2f}{waiting}{shuffled}"
+    )
+    table = Table(title=title, title_justify="left")
+    for column in ("instance", "records", "busy s", "expected s", "mean cost ms"):
+        table.add_column(column, justify="right")
+    for number, one in enumerate(stats.instances):
+        busy, expected = f"{one.busy_ms / 1000:.2f}", f"{one.expected_ms / 1000:.2f}"
+        table.add_row(str(number), f"{one.records:,}", busy, expected, f"{one.mean_cost_ms:.3f}")
+    return table

@@ -1,0 +1,1 @@
+"""Code that runs in Spark's tasks, in the Python workers of executors."""

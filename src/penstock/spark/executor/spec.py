@@ -1,0 +1,64 @@
+"""The description of an operator that the driver sends to its tasks."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from penstock.control import OperatorPolicies
+from penstock.policies.grouping import Grouping
+from penstock.policies.shedding import Shedder
+from penstock.spark.channel import Address
+from penstock.spark.destinations import Destinations
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """Everything that a task must know about its operator.
+
+    Attributes:
+        identity: identity of the operator, unique in the application.
+        name: name of the operator, for people.
+        grouping: class and parameters of the grouping. Tasks make the object themselves, because
+            its arrays may be large.
+        shedder: class and parameters of the shedder; None if the operator sheds nothing.
+        address: address of the driver's control channel.
+        destinations: numbers that the routing stage writes.
+    """
+
+    identity: str
+    name: str
+    grouping: tuple[type[Grouping], dict[str, Any]]
+    shedder: tuple[type[Shedder], dict[str, Any]] | None
+    address: Address
+    destinations: Destinations
+
+    @classmethod
+    def of(
+        cls,
+        identity: str,
+        name: str,
+        policies: OperatorPolicies,
+        *,
+        address: Address,
+        destinations: Destinations,
+    ) -> Self:
+        """Return the spec of an operator with these policies."""
+        shedder = policies.shedder
+        return cls(
+            identity=identity,
+            name=name,
+            grouping=(type(policies.grouping), policies.grouping.params()),
+            shedder=None if shedder is None else (type(shedder), shedder.params()),
+            address=address,
+            destinations=destinations,
+        )
+
+    def policies(self) -> OperatorPolicies:
+        """Return the policies with nothing learnt."""
+        kind, params = self.grouping
+        shedder = None if self.shedder is None else self.shedder[0](**self.shedder[1])
+        return OperatorPolicies(kind(**params), shedder)
+
+    @property
+    def instances(self) -> int:
+        """Number of instances of the operator."""
+        return self.destinations.instances
