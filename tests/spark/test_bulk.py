@@ -15,7 +15,9 @@ pytestmark = pytest.mark.spark
 def test_every_cell_once_and_in_order(spark):
     seen = []
     cells = list(range(150))
-    found = compute(spark, lambda n: str(n * n), cells, lambda done, total: seen.append(done))
+    found = compute(
+        spark, lambda n: str(n * n), cells, progress=lambda done, total: seen.append(done)
+    )
     assert found == [str(n * n) for n in cells]
     assert seen[-1] == 64
     assert seen == sorted(seen)

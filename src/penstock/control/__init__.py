@@ -1,4 +1,8 @@
-"""The loop: reports become observations, observations become snapshots, all of it journalled."""
+"""Control loops without an engine.
+
+The fast loop turns the reports of tasks into snapshots for routers. The slow loops plan executors
+and the placement of state. A journal keeps observations, plans and outcomes.
+"""
 
 from penstock.control.controller import Controller
 from penstock.control.journal import Journal

@@ -1,4 +1,4 @@
-"""What is known of the newest batches while their reports come in."""
+"""The newest batches, while their reports arrive."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -16,12 +16,19 @@ T = TypeVar("T")
 
 @dataclass
 class Batch:
-    """One batch: what its routers and its instances have reported so far.
+    """The reports of one batch so far.
 
     Attributes:
-        instances: how many there are.
-        busy_ms: of each instance; NaN until it has reported.
-        routed: records by router.
+        instances: number of instances.
+        busy_ms: busy time of each instance; NaN until it has reported.
+        routed: number of records that each router has routed.
+        received: number of records that routers have routed.
+        shed: number of records that routers have shed.
+        protected: number of records that could not be shed.
+        processed: number of records that instances have executed.
+        planned_ms: expected waiting time of the admitted records, in total.
+        waited_ms: measured waiting time, in total.
+        waits: number of records with a measured waiting time.
     """
 
     instances: int
@@ -39,7 +46,7 @@ class Batch:
         self.busy_ms = np.full(self.instances, np.nan)
 
     def add_router(self, report: RouterReport) -> None:
-        """Add what a router has reported."""
+        """Add the report of a router."""
         self.routed[report.task.partition] = report.records
         self.received += report.records
         self.shed += report.shed
@@ -47,7 +54,7 @@ class Batch:
         self.planned_ms += report.planned_ms
 
     def add_instance(self, report: ExecutionReport) -> None:
-        """Add what an instance has reported."""
+        """Add the report of an instance."""
         self.busy_ms[report.task.partition] = report.busy_ms
         self.processed += report.records
         self.waited_ms += report.waited_ms
@@ -55,14 +62,14 @@ class Batch:
 
     @property
     def complete(self) -> bool:
-        """Whether all instances have reported; routers have by then."""
+        """Whether all instances have reported; all routers have reported before them."""
         return not np.isnan(self.busy_ms).any()
 
     @property
     def settled(self) -> bool:
-        """Whether it is known what became of all records: done, or all of them were shed.
+        """Whether all records are accounted for: executed, or all of them were shed.
 
-        If nothing is left for the operator, Spark may not run its tasks at all.
+        If all records were shed, Spark may not run the operator's tasks at all.
         """
         return self.complete or (self.received > 0 and self.received == self.shed)
 
@@ -72,16 +79,21 @@ class Batch:
         return self.waited_ms / self.waits if self.waits else float("nan")
 
     def imbalance(self, instances: int) -> float:
-        """Busiest over mean of the first instances, minus 1; 0 until all have reported."""
+        """Return the busiest over the mean of the first instances, minus 1; 0 until it is complete."""
         return imbalance(self.busy_ms[:instances]) if self.complete else 0.0
 
     def stats(self, number: str) -> BatchStats:
-        """Return what is known."""
-        counts = self.received, self.shed, self.processed
-        return BatchStats(number, *counts, self.waiting_ms)
+        """Return the counts of the batch."""
+        return BatchStats(
+            batch=number,
+            received=self.received,
+            shed=self.shed,
+            processed=self.processed,
+            waiting_ms=self.waiting_ms,
+        )
 
 
 def trim(by_batch: OrderedDict[str, T], most: int) -> None:
-    """Forget the oldest."""
+    """Remove the oldest entries above a number."""
     while len(by_batch) > most:
         by_batch.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The journal: what was observed and planned, and why, as JSON lines."""
+"""The journal: observations, plans with their reasons, and outcomes, as JSON lines."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ class Journal:
     Args:
         path: file to append to; None keeps entries in memory only.
         max_bytes: size at which a file is rotated.
-        files: how many old files are kept (`path.1` is the newest of them).
+        files: number of old files that are kept (`path.1` is the newest of them).
 
     Example:
         >>> journal = Journal()
@@ -48,7 +48,7 @@ class Journal:
                     f"journal must be a file that can be written; got {str(path)!r} ({error})"
                 ) from None
 
-    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - whatever is JSON
+    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - any JSON value
         """Append an entry with the time of writing."""
         entry = {"time": round(time.time(), 3), "kind": kind, **fields}
         with self._lock:
@@ -57,12 +57,12 @@ class Journal:
                 try:
                     self._append(self.path, json.dumps(entry) + "\n")
                 except OSError as error:
-                    # A full disk must not stop the loop: entries go on in memory.
-                    log.warning("the journal %s ends here: %s", self.path, error)
+                    # A full disk must not stop the loop: entries stay in memory.
+                    log.warning("the journal %s cannot be written any more: %s", self.path, error)
                     self.path = None
 
     def warn(self, query: str, reason: str) -> None:
-        """Tell people of a query, in the log and here."""
+        """Warn about a query, in the log and in the journal."""
         log.warning("%s: %s", query, reason)
         self.write("warning", query=query, reason=reason)
 

@@ -1,4 +1,4 @@
-"""The policies of one operator, as one: what routes its records, and what sheds them."""
+"""The policies of one operator: a grouping, and perhaps a shedder."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -21,8 +21,8 @@ class OperatorPolicies:
     """A grouping, and perhaps a shedder in front of it; both learn from the same measurements.
 
     Attributes:
-        grouping: which instance gets which record.
-        shedder: which record is dropped; None drops nothing.
+        grouping: policy that decides which instance gets which record.
+        shedder: policy that decides which record is dropped; None drops nothing.
 
     Example:
         >>> from penstock.policies.grouping import RoundRobin
@@ -46,27 +46,27 @@ class OperatorPolicies:
         mine, theirs = self.grouping.measurements(), self.shedder.measurements()
         if mine is None or theirs is None:
             return
-        # Tables of any size can be merged, matrices of the same size only.
+        # Tables of any size can be merged; matrices must have the same size.
         alike = isinstance(mine, SpaceSaving) and isinstance(theirs, SpaceSaving)
         if not alike and mine != theirs:
             raise PenstockError(
                 f"shed: {type(self.shedder).__name__} learns from {theirs!r}, which the grouping "
-                f"{type(self.grouping).__name__} does not measure; take another one"
+                f"{type(self.grouping).__name__} does not measure; use another shedder"
             )
 
     @property
     def all(self) -> tuple[Learner, ...]:
-        """The policies."""
+        """The grouping, and the shedder if there is one."""
         return (self.grouping,) if self.shedder is None else (self.grouping, self.shedder)
 
     @property
     def measuring(self) -> Learner:
-        """The one whose trackers measure, for all."""
+        """The policy whose trackers measure for all policies."""
         return next((one for one in self.all if one.measurements() is not None), self.grouping)
 
     @property
     def learns(self) -> bool:
-        """Whether what is decided depends on what instances have told."""
+        """Whether decisions depend on the reports of instances."""
         return any(one.learns for one in self.all)
 
     def clone(self, instances: int | None = None) -> Self:
@@ -75,36 +75,36 @@ class OperatorPolicies:
         return type(self)(*(one.clone(**changes) for one in self.all))  # type: ignore[arg-type]
 
     def sized(self, instances: int) -> "OperatorPolicies":
-        """Return policies for a number of instances: these, if they are; else fresh ones."""
+        """Return these policies if they fit a number of instances; otherwise fresh ones."""
         return self if instances == self.grouping.instances else self.clone(instances)
 
     def warm_up(self) -> None:
-        """Compile all kernels that are needed."""
+        """Compile all kernels that the policies need."""
         self.grouping.warm_up()
         if self.shedder is not None:
             self.shedder.warm_up()
 
     def observe(self, feedback: Feedback) -> None:
-        """Let all learn from a message of an instance."""
+        """Teach all policies a message of an instance."""
         for one in self.all:
             if feedback.costs is None or one.measurements() is not None:
                 one.observe(feedback)
 
     def resize(self, instances: int) -> None:
-        """Go on with another number of instances."""
+        """Continue with another number of instances."""
         self.grouping.resize(instances)
         if self.shedder is not None:
             self.shedder.resize(instances)
 
     def snapshot(self) -> bytes:
-        """All that was learnt as bytes."""
+        """Return everything learnt, as bytes."""
         if self.shedder is None:
             return self.grouping.snapshot()
         both = {"grouping": self.grouping.snapshot(), "shedder": self.shedder.snapshot()}
         return codec.encode(_LABEL, {k: np.frombuffer(v, dtype=np.uint8) for k, v in both.items()})
 
     def restore(self, data: bytes) -> None:
-        """Take back what `snapshot` gave."""
+        """Restore the bytes of `snapshot`."""
         if self.shedder is None:
             self.grouping.restore(data)
             return

@@ -1,4 +1,4 @@
-"""What a balanced operator has done so far."""
+"""Counts and costs of an operator."""
 
 from dataclasses import dataclass, field
 
@@ -12,9 +12,9 @@ class InstanceStats:
     """One instance.
 
     Attributes:
-        records: executed.
-        busy_ms: time in the function.
-        expected_ms: what the records were expected to cost when they were reported.
+        records: number of records that it has executed.
+        busy_ms: time spent in the function.
+        expected_ms: cost that the policies expected when the records were reported.
     """
 
     records: int
@@ -29,27 +29,29 @@ class InstanceStats:
 
 @dataclass(frozen=True)
 class OperatorStats:
-    """A balanced operator in one query.
+    """An operator in one query.
 
     Attributes:
-        name: of the operator.
+        name: name of the operator.
         query: identity of the query; empty for batch jobs.
-        state: of the shedder, if there is one; else of the grouping.
-        batches: seen.
-        received: records that routers have routed; in complete batches, if the operator sheds.
-        shed: records that were not admitted; received = processed + shed.
-        processed: records that instances have executed.
-        emitted: records that the function has returned; partial states, for an aggregation.
-        instances: each of them.
-        active: how many of them get records.
+        state: state of the shedder, if there is one; otherwise of the grouping.
+        batches: number of batches.
+        received: number of records that routers have routed; in complete batches only, if the
+            operator sheds.
+        shed: number of records that were not admitted; received = processed + shed.
+        processed: number of records that instances have executed.
+        emitted: number of records that the function has returned; of partial states, for an
+            aggregation.
+        instances: counts of each instance.
+        active: number of instances that get records.
         imbalance: busiest over mean instance in the last complete batch, minus 1.
-        fallbacks: router tasks that routed by shuffle.
-        fallback_reason: why the last one did.
-        router_ms: time of routing, in total.
-        snapshot_age_ms: age of the newest snapshot that a router has used, when it did.
+        fallbacks: number of router tasks that routed by shuffle.
+        fallback_reason: reason of the last fallback.
+        router_ms: time spent on routing, in total.
+        snapshot_age_ms: age of the last snapshot when a router used it.
         waiting_ms: mean time from arrival to execution; NaN unless the operator sheds.
-        last: the newest complete batch: its records, and how long they waited.
-        warnings: what a person should know, the newest last.
+        last: counts of the newest complete batch.
+        warnings: warnings for a person, the newest last.
     """
 
     name: str
@@ -77,10 +79,10 @@ class BatchStats:
     """One batch.
 
     Attributes:
-        batch: its number.
-        received: records.
-        shed: of them.
-        processed: of them.
+        batch: number of the batch.
+        received: number of records that routers have routed.
+        shed: number of records that were not admitted.
+        processed: number of records that instances have executed.
         waiting_ms: mean time from arrival to execution; NaN if nothing was measured.
     """
 
@@ -93,7 +95,7 @@ class BatchStats:
 
 @dataclass
 class Tally:
-    """Counts as reports arrive."""
+    """Running totals of an operator."""
 
     instances: int
     records: Float64 = field(init=False)
@@ -122,6 +124,6 @@ class Tally:
         return int(self.records.sum()) - self.incomplete
 
     def per_instance(self) -> tuple[InstanceStats, ...]:
-        """Return what is known of each instance."""
+        """Return the counts of each instance."""
         rows = zip(self.records, self.busy_ms, self.expected_ms, strict=True)
         return tuple(InstanceStats(int(n), float(b), float(e)) for n, b, e in rows)

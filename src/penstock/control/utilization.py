@@ -1,41 +1,41 @@
-"""How busy instances were in a batch, and whether that says how fast they are."""
+"""The utilization of instances in a batch, where it says something about their speed."""
 
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 
-# A batch tells how busy instances are if they have executed so many records on average, and an
-# instance's speed is that of its executor if it has been there for so many batches.
+# Records per instance from which a batch says how busy instances are, and batches on the same
+# executor after which the speed of an instance is that of its executor.
 _TELLING = 50
 _STAYED = 8
-# What counts as full use of an instance, as batches have no load of their own: they end with the
-# busiest one, so it should be as busy as the mean.
+# Utilization of an instance that is as busy as the mean. A batch has no load of its own: it ends
+# with its busiest instance.
 _EVEN = 0.8
 
 
 class Utilization:
-    """Remembers on which executor instances run, and for how many batches they have.
+    """Remembers the executor of each instance, and for how many batches it has stayed there.
 
-    Spark gives a task to any executor: what an instance does on another one every time says
-    nothing about itself, so all must have stayed for a while.
+    Spark gives a task to any executor. The busy time of an instance that changes its executor says
+    nothing about the instance, so all instances must have stayed for a while.
 
     Args:
-        instances: of the operator.
+        instances: number of instances of the operator.
     """
 
     def __init__(self, instances: int) -> None:
         self._where: list[tuple[str, int]] = [("", 0)] * instances
 
     def ran(self, instance: int, executor: str) -> None:
-        """Note where an instance was in a batch."""
+        """Note the executor of an instance in a batch."""
         before, stayed = self._where[instance]
         self._where[instance] = executor, stayed + 1 if before == executor else 1
 
     def of_batch(self, busy_ms: Float64, records_per_batch: float) -> list[Feedback]:
-        """Return what to tell a policy about each instance; nothing if it would mean nothing.
+        """Return a message about each instance; none if utilizations mean nothing.
 
         Args:
-            busy_ms: of each instance that got records.
-            records_per_batch: on average.
+            busy_ms: busy time of each instance that got records.
+            records_per_batch: mean number of records in a batch.
         """
         mean_ms = float(busy_ms.mean())
         stayed = min(batches for _, batches in self._where[: busy_ms.size]) >= _STAYED

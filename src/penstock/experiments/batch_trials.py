@@ -199,9 +199,9 @@ def _try_one(
         spark,
         source,
         "key long, batch long, cost_ms double",
-        lambda frame: way(frame, load, instances),
-        folder,
-        sink,
+        operator=lambda frame: way(frame, load, instances),
+        checkpoint=folder,
+        sink=sink,
     )
     if isinstance(way, ByPenstock):
         way.close()

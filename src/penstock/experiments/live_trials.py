@@ -174,7 +174,10 @@ def try_live(
         source.mkdir()
         feed = Feed(source, workload, phases, capacity_per_s)
         used = operator(instances, shedder, name)
-        with collect_stream(spark, source, GIVEN, used, Path(folder, "checkpoint")) as collected:
+        checkpoint = Path(folder, "checkpoint")
+        with collect_stream(
+            spark, source, GIVEN, operator=used, checkpoint=checkpoint
+        ) as collected:
             feed.start()
             feed.join()
             time.sleep(drain_s)
@@ -221,7 +224,9 @@ def _batch_ms(
             write(source, file, keys, costs_ms, np.zeros(chosen.size))
         used = operator(instances, None, "capacity")
         checkpoint = Path(folder, "checkpoint")
-        with collect_stream(spark, source, GIVEN, used, checkpoint, files=files) as collected:
+        with collect_stream(
+            spark, source, GIVEN, operator=used, checkpoint=checkpoint, files=files
+        ) as collected:
             pass
         used.close()
     ends_s = [float(np.max(table["started_s"].to_numpy())) for table in collected]

@@ -48,7 +48,7 @@ def run(
             texts.append(one(cell))
         progress(len(cells), len(cells))
     else:
-        texts = compute(spark, one, cells, progress)
+        texts = compute(spark, one, cells, progress=progress)
     table = Table.of_samples(
         experiment.figure, (tuple(sample) for text in texts for sample in json.loads(text))
     )

@@ -1,8 +1,8 @@
 """The control channel: routers in executors fetch the current snapshot from the driver.
 
 Requests and answers are bytes (JSON, and arrays as the codec writes them), never pickle. Both
-sides prove that they know the key before anything else is read. A peer that says nothing, nonsense
-or too much is dropped; it holds a thread for a few seconds at most, and disturbs nobody else.
+sides prove that they know the key before anything else is read. The server drops a peer that sends
+nothing, nonsense or too much. Such a peer holds one thread for a few seconds and disturbs no other.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ from penstock.errors import PenstockError
 HANDSHAKE_S = 5.0
 ANSWER_S = 10.0
 MAX_REQUEST_BYTES = 4_096
-# After a failure the driver is left alone for a while, each time for longer: waiting for it would
-# delay every task.
+# After a failure a client does not ask the driver for a while, each time for longer: waiting for an
+# answer would delay every task.
 BACK_OFF_S = 5.0
 MOST_BACK_OFF_S = 300.0
 
@@ -49,14 +49,20 @@ _BROKEN = (
 
 @dataclass(frozen=True)
 class Address:
-    """Where the driver listens, and the key to speak to it."""
+    """The address of the driver, and the key that proves a client's identity.
+
+    Attributes:
+        host: host name or address.
+        port: port.
+        key: secret of the application.
+    """
 
     host: str
     port: int
     key: bytes
 
     def __repr__(self) -> str:
-        return f"Address({self.host!r}, {self.port})"  # the key is nobody's business
+        return f"Address({self.host!r}, {self.port})"  # without the key
 
 
 Handler = Callable[[dict[str, Any]], Snapshot]
@@ -67,15 +73,16 @@ class ControlServer:
 
     Args:
         listen: address to listen on.
-        handler: returns the snapshot for a request.
-        host: address by which executors reach the driver, if it is another one.
-        handshake_s: how long a peer may take to prove that it knows the key.
+        handler: function that returns the snapshot for a request.
+        host: address that executors connect to; `listen` by default.
+        handshake_s: time in which a peer must prove that it knows the key.
     """
 
     def __init__(
         self,
         listen: str,
         handler: Handler,
+        *,
         host: str | None = None,
         handshake_s: float = HANDSHAKE_S,
     ) -> None:
@@ -97,10 +104,10 @@ class ControlServer:
         threading.Thread(target=self._accept, name="penstock-channel", daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening, and hang up."""
+        """Stop listening, and close all connections."""
         self._closed.set()
         with contextlib.suppress(OSError):
-            # Closing does not wake the thread that waits in accept: a last visitor does.
+            # Closing does not wake the thread that waits in accept: one more connection does.
             socket.create_connection(self._local, 1).close()
         self._listener.close()
         with self._lock:
@@ -132,7 +139,7 @@ class ControlServer:
                 if not known:
                     peer.send_bytes(snapshot.packed)
         except _BROKEN:
-            pass  # the peer has gone, or is none of ours
+            pass  # the peer is gone, or is a stranger
         finally:
             with self._lock:
                 self._peers.discard(peer)
@@ -188,7 +195,7 @@ class ControlClient:
 
 @contextlib.contextmanager
 def _limited(peer: Connection, seconds: float) -> Iterator[None]:
-    """Hang up if what follows takes longer."""
+    """Close the connection if the block takes longer."""
     timer = threading.Timer(seconds, _hang_up, args=(peer,))
     timer.daemon = True
     timer.start()
@@ -208,7 +215,7 @@ def _hang_up(peer: Connection) -> None:
 
 
 def _give_up_after(peer: Connection, seconds: float) -> None:
-    """Let every read and write fail after a while; no thread is needed to watch over it."""
+    """Let every read and write fail after a while, without a thread that watches."""
     whole, part = divmod(int(seconds * 1e6), 1_000_000)
     limit = struct.pack("@ll", whole, part)
     with _wire(peer) as wire:

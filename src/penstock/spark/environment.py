@@ -1,4 +1,4 @@
-"""Whether this machine can run Spark, and what to do if not."""
+"""Checks that this machine can run Spark, with advice if it cannot."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def java_command() -> str:
 
 
 def java_version() -> int:
-    """Return the major version of Java, or say how to get one that Spark can use."""
+    """Return the major version of Java; refuse one that Spark cannot use."""
     command = java_command()
     try:
         answer = subprocess.run(  # noqa: S603 - the user's own java
@@ -64,7 +64,7 @@ def java_version() -> int:
 
 
 def parse_java_version(text: str) -> int:
-    """Read the major version from what `java -version` prints.
+    """Return the major version from the output of `java -version`.
 
     Example:
         >>> parse_java_version('openjdk version "17.0.15" 2025-04-15')

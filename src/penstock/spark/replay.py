@@ -60,7 +60,7 @@ def replay(
     files, root = file_system(path)
     files.create_dir(root + _READY, recursive=True)
     if schema is None:
-        schema = _known_schema(spark, path, files, root)
+        schema = _known_schema(spark, path)
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     frame = reader.parquet(_of_spark(path + _READY)).drop(*ADDED)
     if arrival is not None and arrival not in frame.columns:
@@ -77,7 +77,8 @@ def replay(
     return frame.withColumn(arrival, sf.current_timestamp().cast(frame.schema[arrival].dataType))
 
 
-def _known_schema(spark: SparkSession, path: str, files: fs.FileSystem, root: str) -> StructType:
+def _known_schema(spark: SparkSession, path: str) -> StructType:
+    files, root = file_system(path)
     known = [*_spilled(files, root), *_spilled(files, root + _READY)]
     if not known:
         raise PenstockError(

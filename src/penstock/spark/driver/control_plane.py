@@ -73,7 +73,7 @@ class ControlPlane:
             [], ReportParam(self._application)
         )
         listen, host = internals.driver_addresses(spark)
-        self.server = ControlServer(listen, self._answer, host)
+        self.server = ControlServer(listen, self._answer, host=host)
         self._loop = threading.Thread(target=self._run, name="penstock-loop", daemon=True)
         self._loop.start()
         atexit.register(self.stop)

@@ -125,7 +125,7 @@ class QuerySensor:
             # Another version of Spark may keep its files elsewhere: then they are unknown.
             with contextlib.suppress(JvmError, TypeError):
                 batches = internals.unread_files(
-                    self._spark, self._query, number, int(end["logOffset"])
+                    self._spark, self._query, source=number, log_offset=int(end["logOffset"])
                 )
                 return batches * float(source["numInputRows"])
             return 0.0

@@ -113,7 +113,9 @@ def _update(
             states[frozen] = work.aggregator.update(states[frozen], record)
         except Exception as error:
             key = rows_of_arrow(own.slice(i, 1), work.key)[0]
-            raise RuntimeError(failure(work.name, tuple(work.key.names), key, error)) from error
+            raise RuntimeError(
+                failure(work.name, tuple(work.key.names), key, error=error)
+            ) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
     meter.one_by_one(hashed, costs_ms)
     return own.take(pa.array(new, type=pa.int64()))
@@ -155,7 +157,9 @@ def _as_partials(work: Keyed, keys: pa.RecordBatch, states: list[Any]) -> pa.Rec
             data.append(dumps(work.aggregator, state))
         except Exception as error:
             row = rows_of_arrow(keys.slice(i, 1), work.key)[0]
-            raise RuntimeError(failure(work.name, tuple(work.key.names), row, error)) from error
+            raise RuntimeError(
+                failure(work.name, tuple(work.key.names), row, error=error)
+            ) from error
     who = [keys.slice(i, 1).serialize().to_pybytes() for i in range(keys.num_rows)]
     numbered = [str(i) for i in range(keys.num_columns)]
     columns = [

@@ -105,7 +105,7 @@ def _run_records(function: UserFunction, meter: Meter, records: Records) -> list
                 function.call(row.asDict() if function.form == "dict" else row)
             )
         except Exception as error:
-            message = failure(function.operator, function.keys, row, error)
+            message = failure(function.operator, function.keys, row, error=error)
             raise RuntimeError(message) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
         started_s[i] = start
@@ -164,7 +164,7 @@ def try_example(function: UserFunction, example: dict[str, Any]) -> None:
         raise PenstockError(f"example: {error}") from error
 
 
-def failure(operator: str, keys: tuple[str, ...], row: Row, error: Exception) -> str:
+def failure(operator: str, keys: tuple[str, ...], row: Row, *, error: Exception) -> str:
     """Return a message with the operator, the record's key and the cause."""
     key = {name: _value_of(row.asDict(), name) for name in keys}
     cause = f"{type(error).__name__}: {error}"

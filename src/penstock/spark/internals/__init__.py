@@ -36,15 +36,14 @@ from penstock.spark.internals.sessions import (
     protect_from_partial_retries,
     supported_session,
 )
+from penstock.spark.internals.shuffles import shuffled_bytes
 from penstock.spark.internals.state import (
     StateOperator,
     can_place,
     hint_location,
-    shuffled_bytes,
     state_operators,
-    tasks_by_operator,
-    tasks_of,
 )
+from penstock.spark.internals.tasks import tasks_by_operator, tasks_of
 
 __all__ = [
     "BatchDone",

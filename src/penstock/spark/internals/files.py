@@ -8,18 +8,18 @@ from penstock.spark.internals.jvm import java
 
 
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return the file system of a path, and the path for it."""
-    place = java(spark).org.apache.hadoop.fs.Path(path)
+    """Return the file system of a path, and the path as an object of Hadoop."""
+    found = java(spark).org.apache.hadoop.fs.Path(path)
     settings = spark._jsparkSession.sessionState().newHadoopConf()
-    return place.getFileSystem(settings), place
+    return found.getFileSystem(settings), found
 
 
 def read_file(spark: SparkSession, path: str) -> bytes | None:
-    """Read a file of any Hadoop file system; None if there is none."""
-    files, place = file_system(spark, path)
-    if not files.exists(place):
+    """Return the bytes of a file; None if it does not exist."""
+    files, file = file_system(spark, path)
+    if not files.exists(file):
         return None
-    stream = files.open(place)
+    stream = files.open(file)
     try:
         return bytes(java(spark).org.apache.commons.io.IOUtils.toByteArray(stream))
     finally:
@@ -27,10 +27,10 @@ def read_file(spark: SparkSession, path: str) -> bytes | None:
 
 
 def write_file(spark: SparkSession, path: str, data: bytes) -> None:
-    """Write a file of any Hadoop file system whole or not at all."""
-    files, place = file_system(spark, path)
+    """Write a file whole or not at all."""
+    files, file = file_system(spark, path)
     _, temporary = file_system(spark, f"{path}.tmp")
-    files.mkdirs(place.getParent())
+    files.mkdirs(file.getParent())
     stream = files.create(temporary, True)
     try:
         stream.write(bytearray(data))
@@ -41,10 +41,10 @@ def write_file(spark: SparkSession, path: str, data: bytes) -> None:
     overwrite = gateway.new_array(hadoop.Options.Rename, 1)
     overwrite[0] = hadoop.Options.Rename.OVERWRITE
     context = hadoop.FileContext.getFileContext(files.getUri(), files.getConf())
-    context.rename(temporary, place, overwrite)
+    context.rename(temporary, file, overwrite)
 
 
 def folder_bytes(spark: SparkSession, path: str) -> float:
-    """Return how much is in a folder; 0 if it is not there."""
-    files, place = file_system(spark, path)
-    return float(files.getContentSummary(place).getLength()) if files.exists(place) else 0.0
+    """Return the bytes of all files in a folder; 0 if it does not exist."""
+    files, file = file_system(spark, path)
+    return float(files.getContentSummary(file).getLength()) if files.exists(file) else 0.0

@@ -18,17 +18,19 @@ def checkpoint_of(spark: SparkSession, query: str) -> str | None:
         execution = execution_of(spark, query)
         return str(execution.resolvedCheckpointRoot()) if execution is not None else None
     except (JvmError, TypeError) as error:
-        log.warning("the checkpoint of query %s is not found, costs are not kept: %s", query, error)
+        log.warning(
+            "the checkpoint of query %s is unknown, so costs are not kept: %s", query, error
+        )
         return None
 
 
-def execution_of(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - whatever py4j has
-    """Return an active streaming query, of all sessions: it may run in a clone of the user's."""
+def execution_of(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - a py4j object
+    """Return an active streaming query of any session: it may run in a clone of the user's."""
     active = spark._jsparkSession.sharedState().activeStreamingQueries()
     return active.get(java(spark).java.util.UUID.fromString(query))
 
 
-# How far back to look for a batch among reports of a query that was idle.
+# Number of progress reports in which to look for a batch, if the query was idle.
 _RECENT = 20
 
 
@@ -55,27 +57,27 @@ def last_batch(spark: SparkSession, query: str) -> BatchDone | None:
                 return BatchDone(str(progress[i].batchId()), float(taken.get("triggerExecution")))
         return None
     except (JvmError, TypeError) as error:
-        log.warning("how long batches of query %s take is not known: %s", query, error)
+        log.warning("the duration of batches of query %s is unknown: %s", query, error)
         return None
 
 
 def unfinished_batch(spark: SparkSession, checkpoint: str) -> int | None:
-    """Return the batch that was begun and not committed when the query stopped, if there is one."""
+    """Return the batch that had started and was not committed when the query stopped."""
     begun, done = (_numbers(spark, f"{checkpoint}/{log}") for log in ("offsets", "commits"))
     newest = max(begun, default=-1)
     return newest if newest >= 0 and newest > max(done, default=-1) else None
 
 
 def _numbers(spark: SparkSession, folder: str) -> list[int]:
-    files, place = file_system(spark, folder)
-    if not files.exists(place):
+    files, path = file_system(spark, folder)
+    if not files.exists(path):
         return []
-    names = [status.getPath().getName() for status in files.listStatus(place)]
+    names = [status.getPath().getName() for status in files.listStatus(path)]
     return [int(name) for name in names if name.isdigit()]
 
 
 def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:
-    """Return how often an active query begins a batch; None if it does whenever it can."""
+    """Return the trigger interval of an active query; None if batches follow one another."""
     try:
         execution = execution_of(spark, query)
         trigger = execution.trigger() if execution is not None else None
@@ -87,22 +89,26 @@ def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:
 
 
 def progress_after(spark: SparkSession, query: str, timestamp: str) -> list[dict[str, Any]]:
-    """Return what an active query has told of its batches since a time, the oldest first."""
+    """Return the progress of an active query since a time, the oldest first."""
     execution = execution_of(spark, query)
     recent = execution.recentProgress() if execution is not None else ()
     found: list[dict[str, Any]] = []
     for i in reversed(range(len(recent))):
-        told = json.loads(recent[i].json())
-        if told["timestamp"] <= timestamp:
+        progress = json.loads(recent[i].json())
+        if progress["timestamp"] <= timestamp:
             break
-        found.append(told)
+        found.append(progress)
     return found[::-1]
 
 
-def unread_files(spark: SparkSession, query: str, source: int, log_offset: int) -> float:
-    """Return how many batches' worth of files a source of files has listed and not yet read.
+def unread_files(spark: SparkSession, query: str, *, source: int, log_offset: int) -> float:
+    """Return the unread files of a file source, over the files of a batch.
 
-    That is, unread files over files of the batch that ends at an offset.
+    Args:
+        spark: session of the query.
+        query: identity of the active query.
+        source: number of the source among those of the query.
+        log_offset: offset at which the batch ends.
     """
     found = execution_of(spark, query).sources().apply(source)
     unread = private(found, "unreadFiles")

@@ -19,7 +19,7 @@ _POLL_S = 0.2
 
 
 def by_value(thing: type) -> None:
-    """Send a class of the user's own to the executors with its code: they may not have it."""
+    """Send a user's own class to the executors with its code, which they may not have."""
     module = sys.modules[thing.__module__]
     if module.__name__.split(".")[0] != "penstock":
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
@@ -29,19 +29,20 @@ def compute(
     spark: SparkSession,
     function: Callable[[T], str],
     cells: Sequence[T],
+    *,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[str]:
     """Apply a function that returns text to every cell, in parallel; keep the order.
 
     Args:
-        spark: where to compute.
-        function: importable on the executors, or pickled by value with what it needs.
-        cells: arguments; each one should take long enough to be worth a message.
-        progress: called on another thread with the number of tasks done and of all tasks.
+        spark: session that computes.
+        function: function that executors can import, or that is pickled by value.
+        cells: arguments of the function; each call should take longer than a message.
+        progress: function called on another thread with the number of tasks done and of all tasks.
     """
     slots = spark.sparkContext.defaultParallelism
     tasks = min(len(cells), max(_TASKS, _TASKS_PER_SLOT * slots))
-    # Neighbouring cells are alike, and so are their costs: spread them over the tasks.
+    # Neighbouring cells have similar costs, so they are spread over the tasks.
     order = np.random.default_rng(0).permutation(len(cells)).tolist()
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -56,9 +57,12 @@ def compute(
     group = f"penstock-bulk-{id(cells)}"
     spark.sparkContext.setJobGroup(group, f"{len(cells)} computations", interruptOnCancel=True)
     done = threading.Event()
-    watcher = threading.Thread(
-        target=_watch, args=(spark, group, tasks, done, progress), daemon=True
-    )
+
+    def watch() -> None:
+        while not done.wait(_POLL_S):
+            progress(min(_completed(spark, group), tasks), tasks)
+
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
         table = frame.toArrow()
@@ -73,18 +77,9 @@ def compute(
     return [found[cell] for cell in range(len(cells))]
 
 
-def _watch(
-    spark: SparkSession,
-    group: str,
-    tasks: int,
-    done: threading.Event,
-    progress: Callable[[int, int], None],
-) -> None:
+def _completed(spark: SparkSession, group: str) -> int:
+    """Return the number of tasks that have ended in the jobs of a group."""
     tracker = spark.sparkContext.statusTracker()
-    while not done.wait(_POLL_S):
-        completed = 0
-        for job in tracker.getJobIdsForGroup(group):
-            info = tracker.getJobInfo(job)
-            stages = [tracker.getStageInfo(s) for s in info.stageIds] if info else []
-            completed += sum(stage.numCompletedTasks for stage in stages if stage)
-        progress(min(completed, tasks), tasks)
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage)

@@ -1,4 +1,4 @@
-"""A Spark cluster of its own on this machine, for tests and examples."""
+"""A standalone Spark cluster on one machine, for tests and examples."""
 
 import os
 import socket
@@ -23,15 +23,15 @@ _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
 class StandaloneCluster:
-    """A master and some workers, as processes that listen on the loopback address only.
+    """A master and some workers: processes that listen on the loopback address only.
 
-    It is made from the installed PySpark. Executors are started in workers when an application
-    asks for them; a worker has room for as many of them as its cores allow.
+    The cluster is made from the installed PySpark. Workers start executors when an application
+    requests them; a worker has room for as many executors as its cores allow.
 
     Args:
-        workers: how many.
-        cores: of each worker; they may be more than this machine has.
-        memory_mb: of each worker.
+        workers: number of workers.
+        cores: number of cores of each worker; they may be more than the machine has.
+        memory_mb: memory of each worker.
 
     Example:
         >>> with StandaloneCluster(workers=4) as cluster:  # doctest: +SKIP
@@ -47,7 +47,7 @@ class StandaloneCluster:
         self.url = ""
 
     def start(self) -> Self:
-        """Start the master and the workers, and wait until they know each other."""
+        """Start the master and the workers, and wait until the workers have registered."""
         java_version()
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-cluster-")
         port = _free_port()
@@ -68,7 +68,7 @@ class StandaloneCluster:
         return self
 
     def stop(self) -> None:
-        """End all processes, and remove what they have written."""
+        """End all processes, and remove their files."""
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:

@@ -1,15 +1,15 @@
-"""What the doctor asks of Spark."""
+"""Trials of Spark for `penstock doctor`."""
 
 import pyspark
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, first_line
 from penstock.spark.environment import refuse_old_spark
 from penstock.spark.lab.bulk import compute
 from penstock.spark.lab.sessions import session
 
 
 def spark_version() -> str:
-    """Return PySpark's version, or say how to get one that can route records."""
+    """Return PySpark's version; refuse one that cannot route records."""
     refuse_old_spark(pyspark.__version__)
     return str(pyspark.__version__)
 
@@ -20,10 +20,9 @@ def try_session() -> str:
     try:
         squares = compute(spark, lambda n: str(n * n), [1, 2, 3])
     except Exception as error:
-        first_line = str(error).strip().splitlines()[0]
         raise PenstockError(
-            f"a local Spark starts, but its Python workers fail: {first_line}. Set PYSPARK_PYTHON "
-            "to the Python that Penstock is installed in"
+            f"a local Spark starts, but its Python workers fail: {first_line(error)}. Set "
+            "PYSPARK_PYTHON to the Python that Penstock is installed in"
         ) from error
     finally:
         spark.stop()

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, first_line
 from penstock.spark.environment import java_version
 
 _MASTER = re.compile(
@@ -18,11 +18,11 @@ _MASTER = re.compile(
 
 
 def session(master: str = "local[*]", name: str = "penstock", **config: str) -> SparkSession:
-    """Start (or get) a quiet session: no web page, nothing but errors in the log.
+    """Start (or get) a quiet session: no web page, only errors in the log.
 
     Args:
-        master: where to run, as Spark spells it.
-        name: of the application.
+        master: master of the application, as Spark spells it.
+        name: name of the application.
         config: further settings, with `__` for a dot: `spark__sql__shuffle__partitions="4"`.
     """
     checked_master(master)
@@ -35,9 +35,8 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        first_line = str(error).strip().splitlines()[0]
         raise PenstockError(
-            f"no Spark session on master {master!r}: {first_line}. "
+            f"no Spark session on master {master!r}: {first_line(error)}. "
             "Run `penstock doctor`, or try --master 'local[*]'"
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
@@ -46,14 +45,14 @@ def session(master: str = "local[*]", name: str = "penstock", **config: str) -> 
 
 
 def _stop_quietly(spark: SparkSession) -> None:
-    """Stop at the end of the process; what executors of a local cluster complain of is no news."""
+    """Stop at the end of the process, without the complaints of a local cluster's executors."""
     with contextlib.suppress(Exception):
         spark.sparkContext.setLogLevel("OFF")
         spark.stop()
 
 
 def checked_master(master: str) -> str:
-    """Return the master if it has a form that Spark knows."""
+    """Return the master, or refuse a form that Spark does not know."""
     if not _MASTER.fullmatch(master):
         raise PenstockError(
             f"master must be local[n], local-cluster[n,cores,mb], spark://host:port, yarn or "

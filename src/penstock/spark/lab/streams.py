@@ -12,7 +12,7 @@ __all__ = ["DataFrame", "SparkSession", "collect_stream", "partition_id", "run_s
 
 
 def partition_id() -> int:
-    """Return the partition of the task this runs in; 0 outside of one."""
+    """Return the partition of the running task; 0 outside of a task."""
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
 
@@ -22,24 +22,24 @@ def collect_stream(
     spark: SparkSession,
     source: Path,
     schema: str,
+    *,
     operator: Callable[[DataFrame], DataFrame],
     checkpoint: Path,
-    *,
     files: int | None = None,
 ) -> Iterator[list[pa.Table]]:
-    """Run a folder of Parquet files through an operator as they come, until the block ends.
+    """Run a folder of Parquet files through an operator as they arrive, until the block ends.
 
     Args:
-        spark: the session.
-        source: the files.
-        schema: of the files.
-        operator: what they go through.
-        checkpoint: folder of the query.
-        files: of a batch; the block then ends when all that are there have been read. None takes
-            whatever is there, and ends with the block.
+        spark: session of the query.
+        source: folder of the files.
+        schema: schema of the files.
+        operator: operator that the files go through.
+        checkpoint: checkpoint folder of the query.
+        files: number of files in a batch; the block then ends when all present files have been
+            read. None reads all new files in each batch, and ends with the block.
 
     Yields:
-        What each batch gave, as it comes.
+        The results of batches, a table for each; the list grows as they arrive.
     """
     collected: list[pa.Table] = []
     reader = spark.readStream.schema(schema)
@@ -61,6 +61,7 @@ def run_stream(
     spark: SparkSession,
     source: Path,
     schema: str,
+    *,
     operator: Callable[[DataFrame], DataFrame],
     checkpoint: Path,
     sink: Callable[[list[tuple[int, float, int]]], None],
@@ -68,12 +69,12 @@ def run_stream(
     """Run a folder of Parquet files through an operator, one file a micro-batch.
 
     Args:
-        spark: the session.
-        source: the files.
-        schema: of the files.
-        operator: returns a frame with columns instance and cost_ms.
-        checkpoint: folder of the query.
-        sink: called for each batch with (instance, busy ms, records) of each instance.
+        spark: session of the query.
+        source: folder of the files.
+        schema: schema of the files.
+        operator: operator that returns a frame with columns instance and cost_ms.
+        checkpoint: checkpoint folder of the query.
+        sink: function called for each batch with (instance, busy ms, records) of each instance.
 
     Returns:
         The duration of each batch in milliseconds.
@@ -81,7 +82,7 @@ def run_stream(
     frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
 
     def collect(batch: DataFrame, _: int) -> None:
-        # Summed up here: another shuffle would be timed, too.
+        # The sum is made here, because another shuffle would count as time of the batch.
         done = batch.select("instance", "cost_ms").toArrow()
         totals = done.group_by("instance").aggregate([("cost_ms", "sum"), ("cost_ms", "count")])
         sink([(r["instance"], r["cost_ms_sum"], r["cost_ms_count"]) for r in totals.to_pylist()])
