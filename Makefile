@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Stamps: the package with all extras, and the tools of developers on top of it.
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -11,7 +13,7 @@ READY := $(VENV)/.ready
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-demo: $(READY) java  ## Run the main job: a stream with Spark's own shuffle, then with Penstock
+demo: $(INSTALLED) java  ## Run the main job: a stream with Spark's own shuffle, then with Penstock
 	$(BIN)/penstock demo
 
 test: $(READY) java  ## Run all tests, those on real Spark too
@@ -34,7 +36,7 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/collocate.py
 	$(BIN)/python benchmarks/overhead.py
 
-docs: $(READY) java  ## Make the pictures of the README and the docs anew
+docs: $(READY) java  ## Draw the pictures of the docs again
 	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
@@ -45,10 +47,16 @@ java:
 	@$(BIN)/python -c "from penstock.spark.environment import java_version; java_version()" 2>/dev/null \
 	  || { $(BIN)/penstock doctor; exit 1; }
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Penstock needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	@touch $@
+
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(INSTALLED)

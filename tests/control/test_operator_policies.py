@@ -75,13 +75,13 @@ def test_all_are_in_the_order_of_routing_and_shedding():
             ProactiveAsPublished(2),
             las(),
             "shed: LoadAware learns from SpaceSaving(capacity=1024, seed=0), which the grouping "
-            "ProactiveAsPublished does not measure; take another one",
+            "ProactiveAsPublished does not measure; use another shedder",
         ),
         (
             Proactive(1),
             LoadAwareAsPublished(TARGET),
             "shed: LoadAwareAsPublished learns from CountMin(epsilon=0.05, delta=0.1, seed=0), "
-            "which the grouping Proactive does not measure; take another one",
+            "which the grouping Proactive does not measure; use another shedder",
         ),
     ],
 )

@@ -110,14 +110,14 @@ MISTAKES = {
         "window must be that of pyspark.sql.functions.window; got timestamp",
     ),
     "both ends": (hourly, "ttl must be left out with a window"),
-    "soon": (lambda: {"ttl": "soon"}, "ttl must be a time above 0, as '2 hours'; got 'soon'"),
-    "at once": (lambda: {"ttl": "0 seconds"}, "ttl must be a time above 0.*got '0 seconds'"),
-    "before": (lambda: {"ttl": "-2 hours"}, "ttl must be a time above 0.*got '-2 hours'"),
+    "soon": (lambda: {"ttl": "soon"}, "ttl must be a duration, such as .*'2 hours'.*; got 'soon'"),
+    "at once": (lambda: {"ttl": "0 seconds"}, "ttl must be > 0; got 0"),
+    "before": (lambda: {"ttl": "-2 hours"}, "ttl must be a duration.*got '-2 hours'"),
     "no instances": (lambda: {"instances": 0}, "instances must be >= 1; got 0"),
     "other instances": (lambda: {"grouping": RoundRobin(3)}, r"that of the grouping \(3\).*got 2"),
     "grouping": (lambda: {"grouping": "cgg"}, "unknown grouping 'cgg'"),
     "schema": (lambda: {"schema": "count lnog"}, "schema cannot be read; got 'count lnog'"),
-    "name": (lambda: {"name": "my count"}, "name must be of letters.*my count"),
+    "name": (lambda: {"name": "my count"}, "name must have letters.*my count"),
     "k": (lambda: {"aggregator": TopK("n", k=0)}, "k must be >= 1; got 0"),
 }
 

@@ -91,14 +91,14 @@ def test_a_local_master_cannot_scale(begin, files):
     [
         (
             {"scale": "preventive"},
-            r"scale must be a scaler, as penstock.*'preventive'",
+            r"scale must be a scaler, such as penstock.*'preventive'",
         ),
         (
             {"scale": penstock.scaling.Preventive},
-            r"scale must be a scaler, as penstock.scaling.Preventive\(",
+            r"scale must be a scaler, such as penstock.scaling.Preventive\(",
         ),
         ({"period": "0 s"}, "period must be .*; got"),
-        ({"period": "ten"}, "period must be a number and a unit.*got 'ten'"),
+        ({"period": "ten"}, "period must be a duration.*got 'ten'"),
         (
             {"period": "5 s"},
             r"period must be at least .*trigger interval \(20 s\); got 5",
@@ -152,7 +152,7 @@ def test_a_dry_run_watches_and_writes_down(begin, spark, tmp_path):
     query = begin(source(spark, tmp_path / "in").transform(op), "dry")
     journal = tmp_path / "scale.jsonl"
     attached = penstock.attach(query, scale=more(), dry_run=True, period="300 ms", journal=journal)
-    assert attached.stats().reason == "nothing is planned yet"
+    assert attached.stats().reason == "no plan yet"
     number = 3
     while attached.stats().wanted is None:
         drop(tmp_path / "in", *some_files(1, start=number), start=number)

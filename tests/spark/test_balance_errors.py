@@ -80,7 +80,7 @@ EXAMPLE = {"entity": "e1", "n": 0}
         (same(), {"schema": "int"}, "schema"),
         (same(), {"schema": None}, "schema"),
         (same(), {"form": "rows"}, "unknown form 'rows'; did you mean 'row'"),
-        (same(), {"name": "my operator/1"}, "name must be of letters.*my operator/1"),
+        (same(), {"name": "my operator/1"}, "name must have letters.*my operator/1"),
         (
             renamed(),
             {"form": "arrow", "example": EXAMPLE},

@@ -100,7 +100,7 @@ def test_damaged_costs_are_learnt_anew(spark, tmp_path, caplog, damaged):
     assert bag(sunk(spark, tmp_path)) == rows_of(files)
     warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert "hurt.snapshot cannot be used, learning anew" in warnings[0]
+    assert "hurt.snapshot cannot be used, so costs are learnt again" in warnings[0]
     stats = op.stats()
     assert (stats.received, stats.processed, stats.fallbacks) == (40, 40, 0)
     plans = [entry["reason"] for entry in op.journal.entries() if entry["kind"] == "plan"]

@@ -67,10 +67,13 @@ def test_a_query_without_state_is_refused(spark, tmp_path):
     ("given", "message"),
     [
         ({}, "give a scaler as scale=, a placer as place=, or both; got none"),
-        ({"place": "albic"}, r"place must be a placer, as penstock.placement.Albic\(.*'albic'"),
+        (
+            {"place": "albic"},
+            r"place must be a placer, such as penstock.placement.Albic\(.*'albic'",
+        ),
         (
             {"place": penstock.placement.Albic},
-            r"place must be a placer, as penstock.placement.Albic\(",
+            r"place must be a placer, such as penstock.placement.Albic\(",
         ),
         ({"place": penstock.scaling.Preventive()}, r"place must be a placer"),
         ({"scale": penstock.placement.Albic()}, r"scale must be a scaler"),
@@ -97,7 +100,7 @@ def test_a_dry_run_watches_key_groups_of_a_local_query(spark, tmp_path):
             query, place=penstock.placement.Albic(max_migrations=5), dry_run=True, period="300 ms"
         )
         number = 3
-        while attached.stats().reason == "nothing is planned yet":
+        while attached.stats().reason == "no plan yet":
             drop(tmp_path / "in", *some_files(1, start=number), start=number)
             number += 1
             query.processAllAvailable()

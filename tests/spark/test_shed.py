@@ -468,7 +468,7 @@ def test_files_are_replayed_when_the_operator_has_slack(spark, tmp_path, folder)
     live = tmp_path / "more"
     drop(live, *timed_files(1, start=3), start=3)
     op = balanced(unwanted(spark, "e1"), name="live", protect="n >= 80")
-    late = penstock.replay(spark, str(folder), when=op, every=0.05).withColumn("n", sf.lit(80))
+    late = penstock.replay(spark, str(folder), when=op, every="50 ms").withColumn("n", sf.lit(80))
     stream = source(spark, live, TIMED).unionByName(late)
     query = (
         stream.transform(op)

@@ -43,14 +43,17 @@ def timed(spark, rows=10):
         ({"spill": ""}, "spill must be the path of a folder; got ''"),
         ({"spill": 5}, "spill must be the path of a folder; got 5"),
         ({"spill": "nowhere://x/y"}, "spill must be a folder of a file system that Arrow knows"),
-        ({"shed": "las"}, r"shed must be a shedder, as penstock.shedding.LoadAware\(.*got 'las'"),
+        (
+            {"shed": "las"},
+            r"shed must be a shedder, such as penstock.shedding.LoadAware\(.*got 'las'",
+        ),
         (
             {"shed": AVERAGE},
-            r"shed must be a shedder, as penstock.shedding.LoadAware\(.*got Target",
+            r"shed must be a shedder, such as penstock.shedding.LoadAware\(.*got Target",
         ),
         (
             {"shed": penstock.shedding.LoadAware},
-            r"shed must be a shedder, as penstock.shedding.LoadAware\(",
+            r"shed must be a shedder, such as penstock.shedding.LoadAware\(",
         ),
         ({"shed": None}, r"arrival needs a shedder; give shed=penstock.shedding.LoadAware\(...\)"),
         (
@@ -64,7 +67,7 @@ def timed(spark, rows=10):
         (
             {"grouping": "posg_as_published"},
             r"shed: LoadAware learns from SpaceSaving\(.*\), which the grouping "
-            "ProactiveAsPublished does not measure; take another one",
+            "ProactiveAsPublished does not measure; use another shedder",
         ),
     ],
 )
@@ -119,14 +122,14 @@ def test_names_that_a_spill_adds_are_refused(spark, nothing_runs, tmp_path, take
 @pytest.mark.parametrize(
     ("target", "more", "message"),
     [
-        (SHEDDING["shed"], {}, r"target: LoadAware needs costs that nobody.*penstock.balance\("),
-        ("2 s", {}, "target must be a target, as penstock.shedding.average.*got '2 s'"),
+        (SHEDDING["shed"], {}, r"target: LoadAware needs measured costs.*penstock.balance\("),
+        ("2 s", {}, "target must be a target, such as penstock.shedding.average.*got '2 s'"),
         (AVERAGE, {"arrival": "n"}, "arrival must be a timestamp; n is int"),
         (AVERAGE, {"arrival": "tss"}, "arrival must fit.*got tss"),
         (AVERAGE, {"arrival": None}, "arrival must name the column.*got None"),
         (AVERAGE, {"key": "entitty"}, "key must name columns.*entitty"),
         (AVERAGE, {"protect": "n + 1"}, r"protect must be a condition; n \+ 1 is int"),
-        (AVERAGE, {"name": "my shedder/1"}, "name must be of letters.*my shedder/1"),
+        (AVERAGE, {"name": "my shedder/1"}, "name must have letters.*my shedder/1"),
     ],
 )
 def test_mistakes_of_a_shedder_in_front_are_refused(spark, nothing_runs, target, more, message):
@@ -141,7 +144,7 @@ def test_there_must_be_something_to_replay(spark, nothing_runs, tmp_path, folder
     (tmp_path / "hidden" / "penstock_batch=0" / ".part").write_text("not complete")
     path = str(tmp_path / folder)
     with pytest.raises(
-        PenstockError, match="has nothing spilled yet, so give the schema"
+        PenstockError, match="has no spilled records yet, so give their schema"
     ) as caught:
         penstock.replay(spark, path)
     assert repr(path) in str(caught.value)
@@ -219,7 +222,7 @@ def test_a_trigger_that_is_slower_than_the_target_is_told(spark, tmp_path, inter
         query.stop()
     if interval == "5 seconds":
         assert len(warnings) == 1
-        assert warnings[0].startswith("batches begin every 5000 ms, so records wait longer than")
+        assert warnings[0].startswith("batches start every 5000 ms, so records wait longer than")
         assert "trigger more often" in warnings[0]
     else:
         assert warnings == ()

@@ -79,7 +79,7 @@ class Batch:
         return self.waited_ms / self.waits if self.waits else float("nan")
 
     def imbalance(self, instances: int) -> float:
-        """Return the busiest over the mean of the first instances, minus 1; 0 until it is complete."""
+        """Return the busiest over the mean of the first instances, minus 1; 0 if incomplete."""
         return imbalance(self.busy_ms[:instances]) if self.complete else 0.0
 
     def stats(self, number: str) -> BatchStats:
