@@ -100,7 +100,7 @@ def test_an_executor_without_penstock_says_so(bare):
     [line] = [line for line in done.stderr.splitlines() if line.startswith("RuntimeError")]
     assert "penstock is not installed in the Python of this executor" in line
     assert sys.executable in line
-    assert "docs/deploy.md" in line
+    assert "docs/guide/deploy.md" in line
 
 
 def test_an_executor_with_another_penstock_says_so(bare):

@@ -43,7 +43,7 @@ def aggregate(
     instances: int | None = None,
     grouping: str | Grouping = "cg",
     window: Column | None = None,
-    ttl: str | None = None,
+    ttl: float | str | None = None,
     name: str | None = None,
     journal: Path | str | None = None,
 ) -> "AggregateOperator":
@@ -74,7 +74,7 @@ def aggregate(
             window, too, and forgets a window when the watermark has passed its end. The DataFrame
             needs `withWatermark`.
         ttl: time without a record after which a key is forgotten, such as "2 hours" (processing
-            time).
+            time); a number is in milliseconds.
         name: name of the operator in stats, journal and checkpoint; unique in a query. The
             aggregator's name by default.
         journal: file for observations and plans (JSON lines, rotated).
@@ -110,7 +110,7 @@ class AggregateOperator(RoutedOperator):
         instances: int | None,
         grouping: str | Grouping,
         window: Column | None,
-        ttl: str | None,
+        ttl: float | str | None,
         name: str,
         journal: Path | str | None,
     ) -> None:
@@ -237,9 +237,7 @@ def _refuse_window(window: StructField, streaming: bool) -> None:
         )
 
 
-def _whole_milliseconds(ttl: str) -> int:
-    if not isinstance(ttl, str):
-        raise PenstockError(f"ttl must be text, such as '2 hours'; got {ttl!r}")
+def _whole_milliseconds(ttl: float | str) -> int:
     found = int(milliseconds("ttl", ttl))
     if found < 1:
         raise PenstockError(f"ttl must be at least 1 ms; got {ttl!r}")
