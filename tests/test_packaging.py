@@ -64,7 +64,9 @@ def bare(tmp_path_factory):
 
 
 def test_the_list_of_dependencies_is_short():
-    found = {Requirement(one).name for one in distribution("penstock").requires if "extra" not in one}
+    found = {
+        Requirement(one).name for one in distribution("penstock").requires if "extra" not in one
+    }
     assert found == {"numba", "numpy", "pandas", "pyarrow", "pyspark"}
 
 
