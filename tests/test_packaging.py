@@ -18,7 +18,9 @@ pytestmark = pytest.mark.spark
 
 
 def run(*command, **options):
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)  # noqa: S603
+    return subprocess.run(  # noqa: S603
+        command, capture_output=True, text=True, timeout=600, check=False, **options
+    )
 
 
 def required(name, seen):
