@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -158,19 +159,20 @@ class Timeline:
 
     def rate_per_s(self, now_s: float, running: Running) -> float:
         """Return the rate of arrivals in the last known period."""
-        return _rate(*self._known(now_s, running), self.period_s)
+        return self._known(now_s, running).slope(self.period_s)
 
-    def _known(self, now_s: float, running: Running) -> tuple[list[float], list[float]]:
-        """Return the points of the curve of arrivals, with one for the running batch."""
+    def _known(self, now_s: float, running: Running) -> "_Curve":
+        """Return the curve of arrivals, with a point for the running batch."""
+        known = _Curve(self._began_s, self._arrived)
         if not self._looks or not running.rows:
-            return self._began_s, self._arrived
+            return known
         next_s = min(self._next_s() if running.began_s is None else running.began_s, now_s)
         passed_s = next_s - self._began_s[-1]
         came = running.rows - self._looks[-1].behind
         # Unknown rows, and rows that still wait in a source, are assumed to arrive as before.
-        if passed_s <= 0 or came <= passed_s * _rate(self._began_s, self._arrived, self.period_s):
-            return self._began_s, self._arrived
-        return [*self._began_s, next_s], [*self._arrived, self._arrived[-1] + came]
+        if passed_s <= 0 or came <= passed_s * known.slope(self.period_s):
+            return known
+        return _Curve([*self._began_s, next_s], [*self._arrived, self._arrived[-1] + came])
 
     def _next_s(self) -> float:
         """Return the start of the batch after the last one, in the past or the future."""
@@ -195,12 +197,12 @@ class Timeline:
 
     def _arrivals(self, at_s: Float64, now_s: float, running: Running) -> Float64:
         """Return the number of arrivals; beyond the known times, at the present rate."""
-        began_s, arrived = self._known(now_s, running)
-        if not began_s:
+        curve = self._known(now_s, running)
+        if not curve.at_s:
             return np.zeros(at_s.size)
-        beyond_s: Float64 = np.maximum(0.0, at_s - began_s[-1])
-        known: Float64 = np.interp(at_s, began_s, arrived)
-        return known + beyond_s * self.rate_per_s(now_s, running)
+        beyond_s: Float64 = np.maximum(0.0, at_s - curve.at_s[-1])
+        known: Float64 = np.interp(at_s, curve.at_s, curve.arrived)
+        return known + beyond_s * curve.slope(self.period_s)
 
     def _work(self, at_s: Float64) -> tuple[Float64, Float64, Float64]:
         known = [(one.began_s + one.taken_s, one.work) for one in self._looks if one.work]
@@ -215,9 +217,22 @@ class Timeline:
         )
 
 
-def _rate(at_s: list[float], arrived: list[float], period_s: float) -> float:
-    """Return the slope of a curve at its end, over a period or between its last two points."""
-    if len(at_s) < 2:
-        return 0.0
-    start_s = min(max(at_s[-1] - period_s, at_s[0]), at_s[-2])
-    return (arrived[-1] - float(np.interp(start_s, at_s, arrived))) / (at_s[-1] - start_s)
+class _Curve(NamedTuple):
+    """The number of arrivals over time.
+
+    Attributes:
+        at_s: times, in seconds since 1970.
+        arrived: number of arrivals up to each time.
+    """
+
+    at_s: list[float]
+    arrived: list[float]
+
+    def slope(self, period_s: float) -> float:
+        """Return the slope at the end, over a period or between the last two points."""
+        if len(self.at_s) < 2:
+            return 0.0
+        end_s = self.at_s[-1]
+        start_s = min(max(end_s - period_s, self.at_s[0]), self.at_s[-2])
+        before = float(np.interp(start_s, self.at_s, self.arrived))
+        return (self.arrived[-1] - before) / (end_s - start_s)
