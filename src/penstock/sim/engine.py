@@ -56,8 +56,8 @@ def simulate(
     if shedder is not None:
         _refuse_misfit(grouping, shedder, sources=sources, slot_ms=slot_ms)
     if sources == 1 and slot_ms is None:
-        nobody = np.zeros(len(stream), dtype=np.bool_)
-        given = nobody if protected is None else protected
+        unprotected = np.zeros(len(stream), dtype=np.bool_)
+        given = unprotected if protected is None else protected
         *_, spared = checked(stream.keys, stream.arrivals_ms, None, given)
         return AnswersRun(
             grouping, stream, slowdowns, delay_ms=delay_ms, shedder=shedder, protected=spared

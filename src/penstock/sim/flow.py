@@ -10,7 +10,10 @@ import numpy as np
 
 from penstock.policies.kernels import Bool, Float64, Int64, kernel
 
+# Length of a step.
 STEP_S = 0.1
+# Pieces that have room in the queue of an operator.
+PIECES = 1 << 15
 # Rows of the counts that are made of each operator.
 RECEIVED, PROCESSED, EMITTED, BUSY_S, COUNTS = range(5)
 
@@ -243,3 +246,13 @@ def ways_to_sinks(links: Bool) -> int:
         children = np.flatnonzero(links[o])
         ways[o] = ways[children].sum() if children.size else 1
     return int(ways.sum())
+
+
+def empty_queues(operators: int) -> Queues:
+    """Return queues in which no piece waits."""
+    return Queues(
+        entry_step=np.zeros((operators, PIECES), dtype=np.int64),
+        records=np.zeros((operators, PIECES)),
+        head=np.zeros(operators, dtype=np.int64),
+        tail=np.zeros(operators, dtype=np.int64),
+    )

@@ -18,17 +18,14 @@ from penstock.sim.flow import (
     Done,
     Entries,
     Graph,
-    Queues,
     State,
     Steps,
+    empty_queues,
     expected_records,
     flow,
     longest_service_s,
     ways_to_sinks,
 )
-
-# Pieces that have room in the queue of an operator.
-_PIECES = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,7 @@ class _GraphRun:
         self.ways = ways_to_sinks(self.graph.links)
         self.degree = np.array([nodes[name].degree for name in self.names], dtype=np.int64)
         self.paused = np.zeros(len(self.names), dtype=np.int64)
-        self.queues = _queues(len(self.names))
+        self.queues = empty_queues(len(self.names))
         self.entries = _entries(len(self.names), rates, timeout_s)
         self.unchanged = np.full(len(self.names), 1_000_000)
         # Latencies and numbers of records of the pieces that were done, call by call.
@@ -287,7 +284,7 @@ class _GraphRun:
             received, processed, emitted, busy_s = counts[:, :, i].T
             with np.errstate(invalid="ignore", divide="ignore"):
                 cost_ms = np.where(processed > 0, 1000 * busy_s / processed, np.nan)
-            at = np.arange(queues.head[i], queues.tail[i]) % _PIECES
+            at = np.arange(queues.head[i], queues.tail[i]) % queues.records.shape[1]
             operators[name] = Observed(
                 received=received,
                 processed=processed,
@@ -317,15 +314,6 @@ def _graph(topology: Topology, nodes: Mapping[str, Node]) -> Graph:
         selectivity=selectivity,
         expected=expected_records(links, is_source, selectivity),
         service_s=longest_service_s(links, cost_s),
-    )
-
-
-def _queues(operators: int) -> Queues:
-    return Queues(
-        entry_step=np.zeros((operators, _PIECES), dtype=np.int64),
-        records=np.zeros((operators, _PIECES)),
-        head=np.zeros(operators, dtype=np.int64),
-        tail=np.zeros(operators, dtype=np.int64),
     )
 
 
