@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
 INSTANCES, KEYS = 8, 10_000
@@ -149,7 +149,7 @@ def run(spark: SparkSession, source: Path, way: str, score: Score) -> tuple[list
 def write_stream(folder: Path, exponent: float, batches: int, records: int) -> float:
     """Write a file a batch; return the share of the most frequent key."""
     rng = np.random.default_rng(1)
-    keys = zipf_keys(rng, batches * records, KEYS, exponent)
+    keys = zipf_keys(rng, batches * records, KEYS, exponent=exponent)
     values = rng.integers(0, 1_000, keys.size)
     for number in range(batches):
         part = slice(number * records, (number + 1) * records)

@@ -24,7 +24,7 @@ from penstock.experiments.batch_trials import (
     try_out,
 )
 from penstock.experiments.demo import heavy_tailed
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
 INSTANCES, RECORDS, KEYS = 8, 1_000, 4_096
@@ -34,7 +34,7 @@ PENSTOCK = "penstock"
 def without_keys(batches: int) -> Load:
     """The same keys, and costs of 1 to 20 ms that have nothing to do with them."""
     rng = np.random.default_rng(1)
-    keys = zipf_keys(rng, batches * RECORDS, KEYS, 1.0)
+    keys = zipf_keys(rng, batches * RECORDS, KEYS, exponent=1.0)
     return Load.of(keys, rng.uniform(1, 20, keys.size), batches)
 
 

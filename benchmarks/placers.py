@@ -25,7 +25,7 @@ from penstock.policies.placement import (
     PlacementPlan,
     Placer,
 )
-from penstock.sim.clusters import applied, chain_traffic, even_cluster, fluctuated, uneven_cluster
+from penstock.sim import applied, chain_traffic, even_cluster, fluctuated, uneven_cluster
 
 RUNS = 3
 
@@ -64,8 +64,8 @@ def plans(placer: Placer, clusters: list[Cluster]) -> list[PlacementPlan]:
 
 def sixty(seeds: int) -> list[Measured]:
     """60 workers, 1,200 key groups."""
-    clusters = [uneven_cluster(60, 1_200, 0.3, seed) for seed in range(seeds)]
-    binding = [uneven_cluster(60, 1_200, 0.6, seed) for seed in range(seeds)]
+    clusters = [uneven_cluster(60, 1_200, 0.3, seed=seed) for seed in range(seeds)]
+    binding = [uneven_cluster(60, 1_200, 0.6, seed=seed) for seed in range(seeds)]
     ours, flux = plans(LocalSearch(20), clusters), plans(Flux(20), clusters)
     free, bound = plans(LocalSearch(), clusters), plans(LocalSearch(10), binding)
     _, seconds = timed(lambda: LocalSearch(20).plan(clusters[0]))
@@ -86,7 +86,7 @@ def sixty(seeds: int) -> list[Measured]:
 
 def thousand() -> list[Measured]:
     """1,000 workers, 20,000 key groups."""
-    cluster = uneven_cluster(1_000, 20_000, 0.3, 0)
+    cluster = uneven_cluster(1_000, 20_000, 0.3, seed=0)
     plan, seconds = timed(lambda: LocalSearch(333).plan(cluster))
     ratio = plan.distance_after / plan.lower_bound
     name = "1,000 x 20,000, 30%, budget 333"

@@ -36,8 +36,7 @@ from penstock.policies.shedding import (
     Shedder,
     average,
 )
-from penstock.sim import Stream, Synthetic, simulate
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import Stream, Synthetic, simulate, zipf_keys
 
 RUNS = 7
 INSTANCES = 8
@@ -114,7 +113,7 @@ def by_choices(records: int) -> list[Measured]:
     ]
     results = []
     for name, make, exponent, goal in cases:
-        keys = zipf_keys(np.random.default_rng(0), records, 100_000, exponent)
+        keys = zipf_keys(np.random.default_rng(0), records, 100_000, exponent=exponent)
         base = best_s(lambda k=keys: RoundRobin(10).route(k))
         seconds = best_s(lambda m=make, k=keys: m().route(k))
         results.append(Measured("route", name, records / seconds / 1e6, base / seconds, goal))

@@ -1,9 +1,10 @@
-"""Aggregators: what a keyed aggregation keeps of its records, and how two halves make a whole.
+"""Aggregators: the state that a keyed aggregation keeps, and how two states are merged.
 
-An aggregator has four methods. `zero()` is the state of no records, `update(state, record)` the
-state with one record more, `merge(state, other)` that of both, `finish(state)` what comes out. Its
-merge must be associative and commutative with `zero()` as identity, and it must not matter where a
-stream is cut: `penstock.checks.check_aggregator` tries that on your records.
+An aggregator has four methods. `zero()` returns the state of no records, and
+`update(state, record)` the state with one record more. `merge(state, other)` returns the state of
+the records of both, and `finish(state)` the result. `merge` must be associative and commutative,
+with `zero()` as identity, and results must not depend on where a stream is cut.
+`penstock.checks.check_aggregator` checks that on your records.
 
 Example:
     >>> mean = Mean("price")
@@ -30,10 +31,10 @@ Record = Mapping[str, Any]
 
 @runtime_checkable
 class Aggregator(Protocol[S]):
-    """What `penstock.aggregate` needs. States may be changed in place and returned.
+    """The four methods that `penstock.aggregate` calls on executors.
 
-    A state must be picklable; an aggregator whose states are not has `dump(state) -> bytes` and
-    `load(data) -> state` as well.
+    They may change a state in place and return it. States must be picklable. An aggregator whose
+    states are not needs the methods `dump(state) -> bytes` and `load(data) -> state` as well.
     """
 
     def zero(self) -> S:
@@ -46,7 +47,7 @@ class Aggregator(Protocol[S]):
         """Return the state of the records of both."""
 
     def finish(self, state: S) -> Any:  # noqa: ANN401 - a record, or the value of its only column
-        """Return what comes out for a key: a dict, or the value if there is one column."""
+        """Return the result of a key: a dict by column, or the value of the only column."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Functions:
     finish: Callable[[Any], Any]
 
 
-def dumps(aggregator: Aggregator[Any], state: Any) -> bytes:  # noqa: ANN401 - whatever it keeps
+def dumps(aggregator: Aggregator[Any], state: Any) -> bytes:  # noqa: ANN401 - any state
     """Return a state as bytes."""
     dump = getattr(aggregator, "dump", None)
     try:
@@ -76,31 +77,31 @@ def dumps(aggregator: Aggregator[Any], state: Any) -> bytes:  # noqa: ANN401 - w
     return bytes(data)
 
 
-def loads(aggregator: Aggregator[Any], data: bytes) -> Any:  # noqa: ANN401 - whatever it keeps
-    """Return the state that `dumps` was given."""
+def loads(aggregator: Aggregator[Any], data: bytes) -> Any:  # noqa: ANN401 - any state
+    """Return the state that `dumps` has serialised."""
     load = getattr(aggregator, "load", None)
-    # States come from this query's own shuffle and checkpoint, as all of Spark's Python data do.
+    # States come from the shuffle and the checkpoint of the same query, so pickle is safe here.
     return load(data) if load else pickle.loads(data)  # noqa: S301
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many records: `count long`."""
+    """Number of records: `count long`."""
 
     def zero(self) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def update(self, state: int, record: Record) -> int:
-        """One more."""
+        """Count one more record."""
         return state + 1
 
     def merge(self, state: int, other: int) -> int:
-        """Both."""
+        """Return the sum of both counts."""
         return state + other
 
     def finish(self, state: int) -> dict[str, int]:
-        """The count."""
+        """Return the count."""
         return {"count": state}
 
 
@@ -109,25 +110,25 @@ class Sum:
     """Sum of a column, null if all values are null: `sum`, of the column's type.
 
     Attributes:
-        column: what is summed up; nulls are left out.
+        column: column that is summed up; nulls are left out.
     """
 
     column: str
 
     def zero(self) -> Any:  # noqa: ANN401 - of the column's type
-        """Nothing."""
+        """Return None, the sum of no values."""
         return None
 
     def update(self, state: Any, record: Record) -> Any:  # noqa: ANN401 - of the column's type
-        """Add a value."""
+        """Add the value of a record."""
         return self.merge(state, record[self.column])
 
     def merge(self, state: Any, other: Any) -> Any:  # noqa: ANN401 - of the column's type
-        """Add both."""
+        """Return the sum of both."""
         return state if other is None else other if state is None else state + other
 
     def finish(self, state: Any) -> dict[str, Any]:  # noqa: ANN401 - of the column's type
-        """The sum."""
+        """Return the sum."""
         return {"sum": state}
 
 
@@ -136,26 +137,26 @@ class Mean:
     """Mean and count of a column's values: `mean double, count long`.
 
     Attributes:
-        column: what is averaged; nulls are left out.
+        column: column that is averaged; nulls are left out.
     """
 
     column: str
 
     def zero(self) -> tuple[float, int]:
-        """Nothing."""
+        """Return a sum and a count of 0."""
         return 0.0, 0
 
     def update(self, state: tuple[float, int], record: Record) -> tuple[float, int]:
-        """Add a value."""
+        """Add the value of a record."""
         value = record[self.column]
         return state if value is None else (state[0] + float(value), state[1] + 1)
 
     def merge(self, state: tuple[float, int], other: tuple[float, int]) -> tuple[float, int]:
-        """Add both."""
+        """Return the sums of both."""
         return state[0] + other[0], state[1] + other[1]
 
     def finish(self, state: tuple[float, int]) -> dict[str, Any]:
-        """The mean, null if there is no value."""
+        """Return the mean, null if there is no value, and the count."""
         total, count = state
         return {"mean": total / count if count else None, "count": count}
 
@@ -165,8 +166,8 @@ class TopK:
     """The k largest values of a column, in order: `top array<...>`.
 
     Attributes:
-        column: what is ranked; nulls and NaN are left out.
-        k: how many, >= 1.
+        column: column that is ranked; nulls and NaN are left out.
+        k: number of values that are kept, >= 1.
     """
 
     column: str
@@ -176,11 +177,11 @@ class TopK:
         whole("k", self.k, least=1)
 
     def zero(self) -> list[Any]:
-        """Nothing."""
+        """Return an empty list."""
         return []
 
     def update(self, state: list[Any], record: Record) -> list[Any]:
-        """Rank a value: a heap with the smallest on top."""
+        """Add the value of a record to a heap of the largest, with the smallest on top."""
         value = record[self.column]
         if value is not None and value == value:  # noqa: PLR0124 - NaN has no rank
             if len(state) < self.k:
@@ -190,11 +191,11 @@ class TopK:
         return state
 
     def merge(self, state: list[Any], other: list[Any]) -> list[Any]:
-        """Rank both."""
+        """Return the largest values of both."""
         return sorted(heapq.nlargest(self.k, [*state, *other]))
 
     def finish(self, state: list[Any]) -> dict[str, list[Any]]:
-        """The largest first."""
+        """Return the values, the largest one first."""
         return {"top": sorted(state, reverse=True)}
 
 
@@ -205,9 +206,9 @@ class Distinct:
     It needs the package `datasketches`: `pip install 'penstock[sketches]'`.
 
     Attributes:
-        column: what is counted; nulls are left out.
-        precision: log2 of the registers, 4 to 21: the standard error is 1.04 / sqrt(2**precision),
-            1.6% for 12, with 2 KB a key.
+        column: column whose values are counted; nulls are left out.
+        precision: log2 of the number of registers, 4 to 21. The standard error is
+            1.04 / sqrt(2**precision): 1.6% for 12, with 2 KB a key.
     """
 
     column: str
@@ -218,35 +219,35 @@ class Distinct:
         _sketches()
 
     def zero(self) -> Any:  # noqa: ANN401 - a sketch
-        """Nothing."""
+        """Return an empty sketch."""
         sketches = _sketches()
         return sketches.hll_sketch(self.precision, sketches.tgt_hll_type.HLL_4)
 
     def update(self, state: Any, record: Record) -> Any:  # noqa: ANN401 - a sketch
-        """Count a value, by its text if it is not a number."""
+        """Count the value of a record, by its text if it is not a number."""
         value = record[self.column]
         if value is not None:
             state.update(value if isinstance(value, int | float | str) else repr(value))
         return state
 
     def merge(self, state: Any, other: Any) -> Any:  # noqa: ANN401 - a sketch
-        """Count both."""
+        """Return the union of both sketches."""
         union = _sketches().hll_union(self.precision)
         union.update(state)
         union.update(other)
         return union.get_result()
 
     def finish(self, state: Any) -> dict[str, float]:  # noqa: ANN401 - a sketch
-        """The estimate."""
-        # A sketch that was never merged has another estimator: results must not depend on that.
+        """Return the estimated number of values."""
+        # A sketch that was never merged has another estimator, so every sketch is merged once.
         return {"distinct": float(self.merge(state, state).get_estimate())}
 
     def dump(self, state: Any) -> bytes:  # noqa: ANN401 - a sketch
-        """Return the sketch's own form, which other languages read as well."""
+        """Return the sketch in its own format, which other languages read as well."""
         return bytes(state.serialize_compact())
 
     def load(self, data: bytes) -> Any:  # noqa: ANN401 - a sketch
-        """Read a sketch."""
+        """Return the sketch that `dump` has serialised."""
         return _sketches().hll_sketch.deserialize(data)
 
 

@@ -7,8 +7,7 @@ from completeness import assert_claims_and_plot
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, albic
 from penstock.policies.placement import Albic, Placer
-from penstock.sim import airline, datasets
-from penstock.sim.airline import Airline
+from penstock.sim import Airline, airline, datasets
 
 BY_NAME = {experiment.name: experiment for experiment in albic.EXPERIMENTS}
 SERIES = {"cola", "albic_as_published", "albic"}

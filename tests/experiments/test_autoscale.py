@@ -8,7 +8,7 @@ from penstock.experiments import EXPERIMENTS, autoscale
 from penstock.experiments.autoscale_claims import advertising, survives
 from penstock.experiments.results import Table
 from penstock.policies.scaling import Fixed, Preventive, Scaler, Topology
-from penstock.sim.graphs import simulate_graph
+from penstock.sim import simulate_graph
 
 BY_NAME = {experiment.name: experiment for experiment in autoscale.EXPERIMENTS}
 FIGURES = [name for name in BY_NAME if name != "autoscale-traces"]
@@ -150,7 +150,7 @@ def test_what_the_expert_gives_is_enough_for_the_plateau(graph):
     assert set(graph.selectivity) <= set(graph.parents)
     per_s = autoscale.HIGH / len(topology.sources)
     result = simulate_graph(
-        Fixed(graph.expert), topology, graph.nodes(graph.expert), np.full(60, per_s)
+        Fixed(graph.expert), topology, graph.nodes(graph.expert), rate_per_s=np.full(60, per_s)
     )
     assert result.timed_out == 0
     assert result.latency_s[-1] == pytest.approx(result.latency_s[0])
@@ -242,7 +242,9 @@ def test_late_changes_are_those_after_ten_periods():
 
         topology = Topology(autoscale.LINEAR.parents)
         nodes = autoscale.LINEAR.nodes({})
-        return autoscale._late(simulate_graph(Changing(), topology, nodes, np.full(200, 5.0)))
+        return autoscale._late(
+            simulate_graph(Changing(), topology, nodes, rate_per_s=np.full(200, 5.0))
+        )
 
     assert late(1) == late(9) == 0
     assert late(15) == 1

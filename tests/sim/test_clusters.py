@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import PenstockError
 from penstock.policies.placement import LocalSearch
-from penstock.sim.clusters import (
+from penstock.sim import (
     applied,
     chain_traffic,
     even_cluster,
@@ -26,7 +26,7 @@ def test_every_worker_has_as_many_key_groups():
 
 
 def test_a_fifth_of_the_workers_changes():
-    cluster = uneven_cluster(60, 1200, 0.6, 2)
+    cluster = uneven_cluster(60, 1200, 0.6, seed=2)
     deviations = cluster.deviations(cluster.placement)
     assert (deviations > 10).sum() == (deviations < -10).sum() == 6
     assert (np.abs(deviations) < 2).sum() == 48
@@ -64,7 +64,7 @@ def test_the_most_and_the_least_collocation():
 
 
 def test_a_plan_is_carried_out():
-    cluster = uneven_cluster(20, 400, 0.3, 6)
+    cluster = uneven_cluster(20, 400, 0.3, seed=6)
     plan = LocalSearch(20).plan(cluster)
     after = applied(cluster, plan)
     assert after.distance(after.placement) == plan.distance_after
@@ -78,6 +78,6 @@ def test_what_is_refused():
     with pytest.raises(PenstockError, match="multiple of operators = 3"):
         even_cluster(2, 10, 0, operators=3)
     with pytest.raises(PenstockError, match="varies must be in"):
-        uneven_cluster(2, 10, 1.5, 0)
+        uneven_cluster(2, 10, 1.5, seed=0)
     with pytest.raises(PenstockError, match="one_to_one must be in"):
         chain_traffic(even_cluster(2, 10, 0), 2.0, np.random.default_rng(0))

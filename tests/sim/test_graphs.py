@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold, Topology
-from penstock.sim import flow, graphs
-from penstock.sim.graphs import GraphResult, Node, simulate_graph
+from penstock.sim import GraphResult, Node, flow, graphs, simulate_graph
 
 NEVER_S = 1e6
 NAN = float("nan")
@@ -40,7 +39,7 @@ class Watching(Scaler):
 
 def one(scaler, rates, cost_ms=100.0, **options):
     """A single operator that does 10 records a second."""
-    return simulate_graph(scaler, ONE, {"sink": Node(cost_ms)}, rates, **options)
+    return simulate_graph(scaler, ONE, {"sink": Node(cost_ms)}, rate_per_s=rates, **options)
 
 
 # Nothing is lost.
@@ -92,7 +91,7 @@ def test_everything_is_done_or_pending(graph, rates, phase_s, delay_s, pause_s):
     changes = {2: dict.fromkeys(nodes, 2), 4: dict.fromkeys(nodes, 1)}
     watching = Watching(changes)
     options = {"phase_s": phase_s, "delay_s": delay_s, "pause_s": pause_s, "timeout_s": NEVER_S}
-    simulate_graph(watching, topology, nodes, rates, period_s=3.0, **options)
+    simulate_graph(watching, topology, nodes, rate_per_s=rates, period_s=3.0, **options)
     before = watching.histories[:1]
     for history in watching.histories:
         for name, parents in topology.parents.items():
@@ -122,7 +121,7 @@ def test_what_arrives_comes_to_the_end(graph, rates):
     needed_s = sum(rates.sum() * expected[n] * nodes[n].cost_ms / 1000 for n in nodes) + 3
     stream = np.concatenate([rates, np.zeros(int(needed_s) + 1)])
     given_degrees = Fixed({name: node.degree for name, node in nodes.items()})
-    result = simulate_graph(given_degrees, topology, nodes, stream, timeout_s=NEVER_S)
+    result = simulate_graph(given_degrees, topology, nodes, rate_per_s=stream, timeout_s=NEVER_S)
     wanted = rates.sum() * sum(expected[name] for name in sinks(topology))
     assert result.amounts.sum() == pytest.approx(wanted, abs=1e-6)
     assert result.timed_out == 0
@@ -134,7 +133,7 @@ def test_what_arrives_comes_to_the_end(graph, rates):
 def test_no_more_is_done_than_instances_can_do(graph, rates):
     topology, nodes = graph
     watching = Watching()
-    simulate_graph(watching, topology, nodes, rates, period_s=2.0, timeout_s=NEVER_S)
+    simulate_graph(watching, topology, nodes, rate_per_s=rates, period_s=2.0, timeout_s=NEVER_S)
     for name, seen in watching.histories[-1].operators.items():
         capacity = nodes[name].degree * 2.0 * 1000 / nodes[name].cost_ms
         assert (seen.processed <= capacity * (1 + 1e-9)).all()
@@ -149,7 +148,7 @@ def test_no_more_is_done_than_instances_can_do(graph, rates):
 def test_of_an_underloaded_chain_the_latency_is_the_sum_of_costs():
     chain = Topology.linear("a", "b", "c")
     nodes = {"a": Node(2.0), "b": Node(30.0), "c": Node(80.0, degree=2)}
-    result = simulate_graph(Fixed({"c": 2}), chain, nodes, np.full(60, 20.0))
+    result = simulate_graph(Fixed({"c": 2}), chain, nodes, rate_per_s=np.full(60, 20.0))
     np.testing.assert_allclose(result.latencies_s, 0.112)
     assert result.mean_latency_s == pytest.approx(0.112)
     assert result.latency_quantile_s(0.99) == pytest.approx(0.112)
@@ -160,14 +159,14 @@ def test_of_an_underloaded_chain_the_latency_is_the_sum_of_costs():
 
 def test_of_a_diamond_the_longest_way_counts():
     nodes = {"split": Node(1.0), "left": Node(5.0), "right": Node(20.0), "join": Node(10.0)}
-    result = simulate_graph(Fixed(), DIAMOND, nodes, np.full(30, 10.0))
+    result = simulate_graph(Fixed(), DIAMOND, nodes, rate_per_s=np.full(30, 10.0))
     np.testing.assert_allclose(result.latencies_s, 0.031)
     assert result.amounts.sum() == pytest.approx(2 * 300)
 
 
 def test_of_a_star_every_sink_has_its_own():
     nodes = {n: Node(1.0) for n in STAR.parents} | {"b": Node(50.0)}
-    result = simulate_graph(Fixed(), STAR, nodes, np.full(30, 5.0))
+    result = simulate_graph(Fixed(), STAR, nodes, rate_per_s=np.full(30, 5.0))
     assert sorted(set(result.latencies_s.round(9))) == [0.003, 0.052]
     assert result.amounts.sum() == pytest.approx(4 * 150)  # two sources, two sinks
 
@@ -175,7 +174,7 @@ def test_of_a_star_every_sink_has_its_own():
 def test_selectivities_multiply():
     chain = Topology.linear("a", "b", "c")
     nodes = {"a": Node(1.0, 3.0), "b": Node(1.0, 0.5), "c": Node(1.0)}
-    result = simulate_graph(Fixed(), chain, nodes, np.full(20, 10.0))
+    result = simulate_graph(Fixed(), chain, nodes, rate_per_s=np.full(20, 10.0))
     assert result.amounts.sum() == pytest.approx(200 * 1.5)
 
 
@@ -196,7 +195,7 @@ def test_an_overloaded_operator_is_a_fluid_queue(per_s):
 def test_behind_a_bottleneck_nothing_waits():
     watching = Watching()
     nodes = {"parse": Node(100.0), "sink": Node(100.0)}
-    simulate_graph(watching, CHAIN, nodes, np.full(30, 25.0), timeout_s=NEVER_S)
+    simulate_graph(watching, CHAIN, nodes, rate_per_s=np.full(30, 25.0), timeout_s=NEVER_S)
     seen = watching.histories[-1].operators
     assert seen["parse"].pending == pytest.approx(15 * 20)
     assert seen["sink"].pending == pytest.approx(0, abs=1e-9)
@@ -256,12 +255,15 @@ def test_a_plan_that_changes_nothing_does_not_undo_one_on_its_way():
 def test_an_operator_that_changes_pauses_and_others_do_not():
     rates = np.full(40, 20.0)
     calm = simulate_graph(
-        Watching({1: {"parse": 2}}), CHAIN, {"parse": Node(10.0), "sink": Node(10.0)}, rates
+        Watching({1: {"parse": 2}}),
+        CHAIN,
+        {"parse": Node(10.0), "sink": Node(10.0)},
+        rate_per_s=rates,
     )
     assert calm.latencies_s.max() == pytest.approx(0.02)
     watching = Watching({1: {"parse": 2}})
     nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    paused = simulate_graph(watching, CHAIN, nodes, rates, pause_s=5.0)
+    paused = simulate_graph(watching, CHAIN, nodes, rate_per_s=rates, pause_s=5.0)
     # Whatever came first in the pause waits for all of it.
     assert paused.latencies_s.max() == pytest.approx(5.02)
     second = watching.histories[1].operators
@@ -274,7 +276,7 @@ def test_an_operator_that_changes_pauses_and_others_do_not():
 def test_a_pause_of_one_operator_leaves_others_at_work():
     watching = Watching({1: {"sink": 2}})
     nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    simulate_graph(watching, CHAIN, nodes, np.full(30, 20.0), pause_s=20.0)
+    simulate_graph(watching, CHAIN, nodes, rate_per_s=np.full(30, 20.0), pause_s=20.0)
     last = watching.histories[-1].operators
     np.testing.assert_allclose(last["parse"].processed, [200, 200])
     np.testing.assert_allclose(last["sink"].processed, [200, 0])
@@ -284,7 +286,7 @@ def test_a_pause_of_one_operator_leaves_others_at_work():
 def test_scalers_are_told_how_long_nothing_changed():
     watching = Watching({2: {"parse": 2}})
     nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    simulate_graph(watching, CHAIN, nodes, np.full(60, 20.0))
+    simulate_graph(watching, CHAIN, nodes, rate_per_s=np.full(60, 20.0))
     found = [history.operators["parse"].unchanged for history in watching.histories]
     assert found[2:] == [1, 2, 3]
     assert all(history.operators["sink"].unchanged > 10_000 for history in watching.histories)
@@ -346,7 +348,7 @@ def test_a_replay_is_one_more_record():
 def test_only_replays_are_done_twice(graph, rates, timeout_s):
     topology, nodes = graph
     given_degrees = Fixed({name: node.degree for name, node in nodes.items()})
-    result = simulate_graph(given_degrees, topology, nodes, rates, timeout_s=timeout_s)
+    result = simulate_graph(given_degrees, topology, nodes, rate_per_s=rates, timeout_s=timeout_s)
     most = (rates.sum() + result.timed_out) * sum(
         reach(topology, nodes)[n] for n in sinks(topology)
     )
@@ -359,7 +361,9 @@ def test_the_same_inputs_give_the_same_result(scaler):
     nodes = {name: Node(30.0) for name in STAR.parents}
     rates = np.random.default_rng(3).uniform(0, 60, 120)
     kept = rates.copy()
-    first, second = (simulate_graph(scaler, STAR, nodes, rates, pause_s=1.0) for _ in range(2))
+    first, second = (
+        simulate_graph(scaler, STAR, nodes, rate_per_s=rates, pause_s=1.0) for _ in range(2)
+    )
     for field in fields(GraphResult):
         np.testing.assert_equal(getattr(first, field.name), getattr(second, field.name))
     np.testing.assert_array_equal(rates, kept)
@@ -441,7 +445,7 @@ def test_of_nothing_there_is_no_latency():
 
 
 def test_there_is_room_for_all_pieces_on_all_ways(monkeypatch):
-    for name in ("flow", "_work", "_push", "_timed_out", "_service"):
+    for name in ("flow", "_enter", "_work", "_push", "_pop", "_timed_out"):
         kernel = getattr(flow, name)
         monkeypatch.setattr(flow, name, getattr(kernel, "py_func", kernel))
     monkeypatch.setattr(graphs, "flow", flow.flow)
@@ -450,6 +454,11 @@ def test_there_is_room_for_all_pieces_on_all_ways(monkeypatch):
     topology = Topology({name: tuple(names[:i]) for i, name in enumerate(names)})
     nodes = dict.fromkeys(names, Node(0.001))
     result = simulate_graph(
-        Fixed({names[0]: 2}), topology, nodes, np.ones(70), pause_s=45.0, timeout_s=NEVER_S
+        Fixed({names[0]: 2}),
+        topology,
+        nodes,
+        rate_per_s=np.ones(70),
+        pause_s=45.0,
+        timeout_s=NEVER_S,
     )
     assert result.amounts.sum() == pytest.approx(64 * 70)

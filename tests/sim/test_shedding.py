@@ -408,4 +408,8 @@ def test_instances_must_be_those_of_the_grouping():
 def test_one_source_only(more):
     with pytest.raises(PenstockError) as caught:
         simulate(RoundRobin(1), Stream.of([1], [1.0]), shedder=Never(), **more)
-    assert str(caught.value) == "a shedder needs one source, and no slot_ms; leave them out"
+    given = {"sources": 1, "slot_ms": None, **more}
+    assert str(caught.value) == (
+        "sources must be 1 and slot_ms None with a shedder; "
+        f"got sources = {given['sources']}, slot_ms = {given['slot_ms']}. Leave them out"
+    )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.sim import Application, Stream, Synthetic
-from penstock.sim.workloads import zipf_exponent, zipf_keys
+from penstock.sim import Application, Stream, Synthetic, zipf_keys
+from penstock.sim.workloads import zipf_exponent
 
 # Stream.
 
@@ -61,7 +61,7 @@ def test_bad_streams(make, message):
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0, 3.0])
 def test_keys_follow_zipf(exponent):
     records, distinct = 200_000, 50
-    keys = zipf_keys(np.random.default_rng(1), records, distinct, exponent)
+    keys = zipf_keys(np.random.default_rng(1), records, distinct, exponent=exponent)
     assert keys.dtype == np.int64
     weights = np.arange(1, distinct + 1) ** -exponent
     shares = weights / weights.sum()

@@ -1,4 +1,6 @@
-"""The conformance suite: what every policy must do, ours and yours.
+"""The conformance suite: checks that every policy passes, ours and yours.
+
+A check that fails raises an AssertionError whose message names the policy and its duty.
 
 Example:
     >>> from penstock.policies.grouping import RoundRobin
@@ -26,6 +28,7 @@ from penstock.checks.aggregators import check_aggregator
 from penstock.checks.groupings import drive
 from penstock.checks.records import DISTINCT, cost_of
 from penstock.checks.shedders import drive_shedder
+from penstock.errors import PenstockError
 from penstock.policies import Policy
 from penstock.policies.costs import CostModel, Exact
 from penstock.policies.grouping import Grouping
@@ -39,7 +42,7 @@ Check = Callable[[], None]
 
 
 def discover() -> list[type[Policy]]:
-    """Import everything below `penstock.policies` and return the registered classes."""
+    """Import all modules of `penstock.policies`, and return the registered classes."""
     _import_all(penstock.policies)
     return [cls for family in Policy.families().values() for cls in family]
 
@@ -50,7 +53,7 @@ def _import_all(package: ModuleType) -> None:
 
 
 def example(cls: type[Policy]) -> Policy:
-    """Make a policy with its defaults, and with what has none."""
+    """Return a policy with its defaults, and with examples for parameters that have none."""
     keys = np.arange(DISTINCT)
     needed: dict[str, object] = {}
     parameters = cls.parameters()
@@ -80,4 +83,18 @@ def yield_checks(policy: Policy) -> Iterator[tuple[str, Check]]:
     if isinstance(policy, Placer):
         checks += placers.CHECKS
     for check in checks:
-        yield check.__name__.removeprefix("check_"), partial(check, policy)
+        yield check.__name__.removeprefix("check_"), partial(_run, check, policy)
+
+
+def _run(check: Callable[..., None], policy: Policy) -> None:
+    """Run a check; any other error than a refusal gets a message that names policy and check."""
+    try:
+        check(policy)
+    except (AssertionError, PenstockError):
+        raise
+    except Exception as error:
+        name = check.__name__.removeprefix("check_")
+        raise AssertionError(
+            f"{common.name_of(policy)} must pass the check {name!r} without an error; "
+            f"it raised {type(error).__name__}: {error}"
+        ) from error

@@ -1,4 +1,4 @@
-"""What every policy must do."""
+"""Checks of every policy."""
 
 import subprocess
 import sys
@@ -9,24 +9,46 @@ from penstock.errors import PenstockError
 from penstock.policies import Policy
 
 
+def name_of(policy: Policy) -> str:
+    """Return the name of a policy's class, for messages."""
+    return type(policy).__name__
+
+
 def check_clone(policy: Policy) -> None:
-    """A clone is equal, and another object."""
+    """A clone is equal to the policy, and another object."""
+    label = name_of(policy)
+    _refuse_lost_parameters(policy)
     clone = policy.clone()
-    assert clone is not policy
-    assert clone == policy
-    assert clone.snapshot() == policy.clone().snapshot()
+    assert clone is not policy, f"{label}.clone() must return a new policy; got the policy itself"
+    assert clone == policy, (
+        f"{label} must keep its constructor arguments as they are; "
+        f"the clone of {policy!r} is {clone!r}"
+    )
+    assert clone.snapshot() == policy.clone().snapshot(), (
+        f"{label} must start in the same state every time; two new clones have different snapshots"
+    )
 
 
 def check_repr(policy: Policy) -> None:
     """`repr` names the class and every parameter."""
-    text = repr(policy)
-    assert text.startswith(type(policy).__name__)
-    assert all(f"{name}=" in text for name in policy.parameters())
+    _refuse_lost_parameters(policy)
+    text, label = repr(policy), name_of(policy)
+    assert text.startswith(label), f"repr must start with the class name {label}; got {text}"
+    missing = [name for name in policy.parameters() if f"{name}=" not in text]
+    assert not missing, f"repr of {label} must name every parameter; {', '.join(missing)} missing"
+
+
+def _refuse_lost_parameters(policy: Policy) -> None:
+    lost = [name for name in policy.parameters() if not hasattr(policy, name)]
+    assert not lost, (
+        f"{name_of(policy)} must keep every constructor argument in an attribute of the same name; "
+        f"{', '.join(lost)} missing"
+    )
 
 
 def check_snapshot_refuses(policy: Policy) -> None:
     """A foreign, a truncated and a damaged snapshot are refused, and change nothing."""
-    before = policy.snapshot()
+    label, before = name_of(policy), policy.snapshot()
     damaged = bytearray(before)
     damaged[-1] ^= 1
     for wrong in (b"", b"something else", before[:-3], bytes(damaged)):
@@ -34,14 +56,22 @@ def check_snapshot_refuses(policy: Policy) -> None:
             policy.clone().restore(wrong)
         except PenstockError:
             continue
-        raise AssertionError(f"a wrong snapshot was taken: {wrong[:20]!r}")
-    assert policy.snapshot() == before
+        raise AssertionError(
+            f"{label}.restore must refuse a wrong snapshot with a PenstockError; "
+            f"it accepted {wrong[:20]!r}"
+        )
+    assert policy.snapshot() == before, (
+        f"{label} must not change when a clone of it refuses a snapshot; its own snapshot differs"
+    )
     if "seed" in policy.parameters():
         try:
             policy.clone(seed=getattr(policy, "seed", 0) + 1).restore(before)
         except PenstockError:
             return
-        raise AssertionError("a snapshot of another seed was taken")
+        raise AssertionError(
+            f"{label}.restore must refuse a snapshot of another seed with a PenstockError; "
+            "it accepted one"
+        )
 
 
 def check_no_pyspark(policy: Policy) -> None:
@@ -49,15 +79,16 @@ def check_no_pyspark(policy: Policy) -> None:
     module = type(policy).__module__
     file = getattr(sys.modules[module], "__file__", None)
     if module == "__main__" or file is None:
-        return  # typed in, or a script: it cannot be imported again
+        return  # an interactive session or a script: it cannot be imported again
     by_name = "." in module or PathFinder.find_spec(module) is not None
     load = f"import {module}" if by_name else f"import runpy; runpy.run_path({file!r})"
     code = f"import sys; sys.path[:] = {sys.path!r}; {load}; sys.exit('pyspark' in sys.modules)"
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-c", code], check=False, capture_output=True
     )
-    assert not done.stderr, f"{module} cannot be imported: {done.stderr.decode()[-500:]}"
-    assert done.returncode == 0, f"{module} imports pyspark"
+    error = done.stderr.decode()[-500:]
+    assert not error, f"{module} must be importable in a new process; the import failed: {error}"
+    assert done.returncode == 0, f"{module} must not import pyspark; policies run without Spark"
 
 
 CHECKS: list[Callable[..., None]] = [

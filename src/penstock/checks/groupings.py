@@ -1,64 +1,74 @@
-"""What every grouping must do."""
+"""Checks of every grouping."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-from penstock.checks.records import RECORDS, records
+from penstock.checks.common import name_of
+from penstock.checks.records import RECORDS, must_equal, records
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64
 
 
 def check_range(grouping: Grouping) -> None:
     """Every record is routed once, to an instance that exists, as int32."""
-    routed = drive(grouping.clone(), *records(21))
-    assert routed.shape == (RECORDS,)
-    assert routed.dtype == np.int32
-    assert routed.min() >= 0
-    assert routed.max() < grouping.instances
+    routed = _driven(grouping.clone(), seed=21)
+    assert routed.shape == (RECORDS,), (
+        f"{name_of(grouping)}.route must return one instance for each of {RECORDS} records; "
+        f"got shape {routed.shape}"
+    )
+    assert routed.dtype == np.int32, (
+        f"{name_of(grouping)}.route must return int32; got {routed.dtype}"
+    )
+    _refuse_outside(grouping, routed)
 
 
 def check_same_decisions(grouping: Grouping) -> None:
     """The same parameters and inputs give the same decisions."""
-    first, second = (drive(grouping.clone(), *records(22)) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    first, second = (_driven(grouping.clone(), seed=22) for _ in range(2))
+    duty = "must route the same records in the same way every time"
+    must_equal(second, first, f"{name_of(grouping)} {duty}")
 
 
 def check_batch_is_one_by_one(grouping: Grouping) -> None:
-    """Routing a batch is routing its records one by one, before and after learning."""
+    """A batch is routed like its records one by one, before and after learning."""
     for learnt in (0, RECORDS):
         batch, single = grouping.clone(), grouping.clone()
         for one in (batch, single):
-            drive(one, *records(23, learnt))
+            _driven(one, seed=23, count=learnt)
         keys, _ = records(24, 200)
         now = np.arange(200) * 3.0
         one_by_one = [single.route(keys[i : i + 1], now[i : i + 1])[0] for i in range(200)]
-        np.testing.assert_array_equal(batch.route(keys, now), one_by_one)
+        duty = "must route a batch like its records one by one"
+        must_equal(batch.route(keys, now), one_by_one, f"{name_of(grouping)}.route {duty}")
 
 
 def check_steps(grouping: Grouping) -> None:
-    """Routing in steps up to possible answers decides as routing at once."""
+    """Records are routed in steps up to possible answers like all at once."""
     keys, _ = records(25, 1_000)
     now = np.arange(1_000, dtype=np.float64) * 3.0
     at_once = grouping.clone().route(keys, now)
     stepwise = grouping.clone()
+    duty = f"{name_of(grouping)}.route_until_answer must decide like route"
     done = 0
     while done < keys.size:
         routed = stepwise.route_until_answer(keys[done:], now[done:]).instances
-        assert routed.size > 0
-        np.testing.assert_array_equal(routed, at_once[done : done + routed.size])
+        _refuse_wrong_step(grouping, routed, keys.size - done)
+        must_equal(routed, at_once[done : done + routed.size], duty)
         done += routed.size
 
 
 def check_snapshot(grouping: Grouping) -> None:
-    """A snapshot taken in the middle of a stream, resumed, decides as if uninterrupted."""
+    """A grouping restored in the middle of a stream routes the rest like the original."""
     keys, costs = records(26)
     half = keys.size // 2
     first, second = grouping.clone(), grouping.clone()
     drive(first, keys[:half], costs[:half])
     second.restore(first.snapshot())
-    np.testing.assert_array_equal(
-        drive(first, keys[half:], costs[half:]), drive(second, keys[half:], costs[half:])
+    must_equal(
+        drive(second, keys[half:], costs[half:]),
+        drive(first, keys[half:], costs[half:]),
+        f"{name_of(grouping)} must route like the original after restore(snapshot())",
     )
 
 
@@ -67,44 +77,68 @@ def check_inputs_kept(grouping: Grouping) -> None:
     keys, _ = records(27, 100)
     now = np.arange(100, dtype=np.float64)
     keys.flags.writeable = now.flags.writeable = False
-    grouping.clone().route(keys, now)
+    try:
+        grouping.clone().route(keys, now)
+    except ValueError as error:
+        raise AssertionError(
+            f"{name_of(grouping)}.route must accept read-only arrays and not change them; "
+            f"it raised {error}"
+        ) from error
 
 
 def check_empty(grouping: Grouping) -> None:
-    """No records, no decisions."""
+    """Without records there are no decisions."""
     nothing = np.empty(0, dtype=np.int64)
-    assert grouping.clone().route(nothing).shape == (0,)
-    assert grouping.clone().route_until_answer(nothing, np.empty(0)).instances.shape == (0,)
+    routed = grouping.clone().route(nothing)
+    stepwise = grouping.clone().route_until_answer(nothing, np.empty(0)).instances
+    for method, found in (("route", routed), ("route_until_answer", stepwise)):
+        assert found.shape == (0,), (
+            f"{name_of(grouping)}.{method} must return an empty array for no records; "
+            f"got shape {found.shape}"
+        )
 
 
 def check_memory(grouping: Grouping) -> None:
     """Memory does not grow with the stream."""
     one = grouping.clone()
-    drive(one, *records(28))
+    _driven(one, seed=28)
     before = one.memory_bytes
     for seed in range(29, 32):
-        drive(one, *records(seed))
-    assert one.memory_bytes == before
+        _driven(one, seed=seed)
+    assert one.memory_bytes == before, (
+        f"the memory of {name_of(grouping)} must not grow with the stream; "
+        f"it went from {before} to {one.memory_bytes} bytes"
+    )
 
 
 def check_fan_out(grouping: Grouping) -> None:
-    """The records of a key end on no more instances than declared."""
+    """The records of a key go to no more instances than declared."""
     keys, costs = records(32)
     routed = drive(grouping.clone(), keys, costs)
     pairs = np.unique(np.stack([keys, routed]), axis=1)
-    assert np.bincount(pairs[0]).max() <= grouping.fan_out
+    most = int(np.bincount(pairs[0]).max())
+    assert most <= grouping.fan_out, (
+        f"{name_of(grouping)} must send the records of a key to at most fan_out = "
+        f"{grouping.fan_out} instances; one key has records on {most}"
+    )
 
 
 def check_resize(grouping: Grouping) -> None:
-    """More and fewer instances: nothing goes to one that does not exist."""
+    """After more and fewer instances, records only go to instances that exist."""
     one = grouping.clone()
-    drive(one, *records(33))
+    _driven(one, seed=33)
     for instances in (grouping.instances + 3, 1, 2):
         one.resize(instances)
-        routed = drive(one, *records(34))
-        assert one.instances == instances
+        routed = _driven(one, seed=34)
+        assert one.instances == instances, (
+            f"{name_of(grouping)}.resize({instances}) must set instances to {instances}; "
+            f"got {one.instances}"
+        )
         one.clone().restore(one.snapshot())
-        assert routed.max() < instances
+        assert routed.max() < instances, (
+            f"{name_of(grouping)} must route to instances 0 to {instances - 1} after "
+            f"resize({instances}); got {routed.max()}"
+        )
 
 
 CHECKS: list[Callable[..., None]] = [
@@ -122,7 +156,7 @@ CHECKS: list[Callable[..., None]] = [
 
 
 def drive(grouping: Grouping, keys: Int64, costs_ms: Float64) -> Int32:
-    """Route records and let instances answer at once: the least engine there can be."""
+    """Route records and let instances answer at once: the simplest possible engine."""
     trackers = [grouping.tracker(i) for i in range(grouping.instances)]
     now = _times(costs_ms)
     out = np.empty(keys.size, dtype=np.int32)
@@ -130,6 +164,8 @@ def drive(grouping: Grouping, keys: Int64, costs_ms: Float64) -> Int32:
     done = 0
     while done < keys.size:
         routed = grouping.route_until_answer(keys[done:], now[done:])
+        _refuse_wrong_step(grouping, routed.instances, keys.size - done)
+        _refuse_outside(grouping, routed.instances)
         stop = done + routed.instances.size
         out[done:stop] = routed.instances
         done = stop
@@ -143,6 +179,26 @@ def drive(grouping: Grouping, keys: Int64, costs_ms: Float64) -> Int32:
             ):
                 grouping.observe(feedback)
     return out
+
+
+def _driven(grouping: Grouping, *, seed: int, count: int = RECORDS) -> Int32:
+    """Route the records of a seed."""
+    sample = records(seed, count)
+    return drive(grouping, sample.keys, sample.costs_ms)
+
+
+def _refuse_wrong_step(grouping: Grouping, routed: Int32, most: int) -> None:
+    assert 1 <= routed.size <= most, (
+        f"{name_of(grouping)} must route at least one of {most} records in a step, and each once; "
+        f"got {routed.size} instances"
+    )
+
+
+def _refuse_outside(grouping: Grouping, routed: Int32) -> None:
+    assert ((routed >= 0) & (routed < grouping.instances)).all(), (
+        f"{name_of(grouping)}.route must return instances from 0 to {grouping.instances - 1}; "
+        f"got {routed.min()} to {routed.max()}"
+    )
 
 
 def _times(costs_ms: Float64) -> Float64:

@@ -1,10 +1,12 @@
-"""What every placer must do."""
+"""Checks of every placer."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
+from penstock.checks.common import name_of
+from penstock.checks.records import must_equal
 from penstock.policies.placement import Cluster, PlacementPlan, Placer, Traffic
 
 WORKERS, GROUPS = 5, 60
@@ -12,17 +14,31 @@ WORKERS, GROUPS = 5, 60
 
 def check_every_key_group(placer: Placer) -> None:
     """Every key group is placed once, and the moves lead there."""
+    label = name_of(placer)
     for seed in range(3):
         cluster = uneven(seed)
         plan = placer.plan(cluster)
         where = cluster.placement.copy()
         for group, source, target in plan.moves:
-            assert where[group] == source, f"key group {group} is not on worker {source}"
-            assert source != target, f"key group {group} moves to where it is"
+            assert where[group] == source, (
+                f"{label} must move key groups from where they are; "
+                f"key group {group} is on worker {where[group]}, not on {source}"
+            )
+            assert source != target, (
+                f"{label} must only move key groups to other workers; "
+                f"key group {group} moves from worker {source} to itself"
+            )
             where[group] = target
-        assert len({move.key_group for move in plan.moves}) == len(plan.moves)
-        np.testing.assert_array_equal(where, plan.placement)
-        assert ((where >= 0) & (where < WORKERS)).all()
+        assert len({move.key_group for move in plan.moves}) == len(plan.moves), (
+            f"{label} must move each key group at most once; got {plan.moves}"
+        )
+        must_equal(
+            plan.placement, where, f"the placement of {label}'s plan must be that of its moves"
+        )
+        assert ((where >= 0) & (where < WORKERS)).all(), (
+            f"{label} must place key groups on workers 0 to {WORKERS - 1}; "
+            f"got {where.min()} to {where.max()}"
+        )
 
 
 def check_budget(placer: Placer) -> None:
@@ -35,39 +51,65 @@ def check_budget(placer: Placer) -> None:
             given = {key: value for key, value in budgets.items() if key in placer.parameters()}
             plan = placer.clone(**given).plan(uneven(4, removed=(1,)))
             spent = len(plan.moves) if name == "max_migrations" else plan.cost
-            assert spent <= limit + 1e-9, f"{name} = {limit}, and the plan takes {spent}"
+            assert spent <= limit + 1e-9, (
+                f"{name_of(placer)} must spend at most {name} = {limit}; its plan spends {spent:g}"
+            )
 
 
 def check_distances(placer: Placer) -> None:
-    """Distances, bound and cost of a plan are those of its placement, and it has a reason."""
+    """A plan has a reason, and the distances, bound and cost of its placement."""
     cluster = uneven(5)
     plan = placer.plan(cluster)
-    assert plan.distance_before == cluster.distance(cluster.placement)
-    assert plan.distance_after == cluster.distance(plan.placement)
-    assert plan.lower_bound <= plan.distance_after + 1e-6
     moved = [move.key_group for move in plan.moves]
-    np.testing.assert_allclose(plan.cost, cluster.migration_cost[moved].sum())
-    assert plan.reason
+    before, after = (cluster.distance(one) for one in (cluster.placement, plan.placement))
+    cost = float(cluster.migration_cost[moved].sum())
+    label = f"the plan of {name_of(placer)} must"
+    assert plan.distance_before == before, (
+        f"{label} have distance_before = {before:g}, the cluster's; got {plan.distance_before:g}"
+    )
+    assert plan.distance_after == after, (
+        f"{label} have distance_after = {after:g}, its placement's; got {plan.distance_after:g}"
+    )
+    assert plan.lower_bound <= plan.distance_after + 1e-6, (
+        f"{label} have a lower_bound of at most its distance_after = {plan.distance_after:g}; "
+        f"got {plan.lower_bound:g}"
+    )
+    assert np.isclose(plan.cost, cost, rtol=1e-7, atol=0), (
+        f"{label} have cost = {cost:g}, the sum of its migration costs; got {plan.cost:g}"
+    )
+    assert plan.reason, f"{label} have a reason that a person can read; got an empty text"
 
 
 def check_removed(placer: Placer) -> None:
-    """Nothing moves to a worker that is to be removed, and plans in a row empty it."""
+    """Key groups do not move to workers marked for removal, and plans in a row empty them."""
     cluster = uneven(6, removed=(0, 3))
     for _ in range(GROUPS):
         plan = placer.plan(cluster)
-        assert not cluster.removed[[move.target for move in plan.moves]].any()
+        targets = np.array([move.target for move in plan.moves], dtype=np.int64)
+        wrong = targets[cluster.removed[targets]]
+        assert not wrong.size, (
+            f"{name_of(placer)} must not move key groups to workers marked for removal; "
+            f"it moved one to worker {wrong[0]}"
+        )
         cluster = applied(cluster, plan)
-    budget = placer.budget
-    assert budget == 0 or cluster.undrained(cluster.placement) == 0
+    _refuse_undrained(placer, cluster)
 
 
 def check_drains_without_load(placer: Placer) -> None:
-    """Key groups without any load leave workers that are to be removed, too."""
+    """Key groups without any load leave workers marked for removal, too."""
     cluster = uneven(7, removed=(2,))
     cluster = replace(cluster, load=np.zeros(GROUPS))
     for _ in range(GROUPS):
         cluster = applied(cluster, placer.plan(cluster))
-    assert placer.budget == 0 or cluster.undrained(cluster.placement) == 0
+    _refuse_undrained(placer, cluster, " also if all loads are 0")
+
+
+def _refuse_undrained(placer: Placer, cluster: Cluster, when: str = "") -> None:
+    left = cluster.undrained(cluster.placement)
+    assert placer.budget == 0 or left == 0, (
+        f"{name_of(placer)} must empty workers marked for removal{when}; "
+        f"{left} key groups are still there after {GROUPS} plans"
+    )
 
 
 def check_comes_to_rest(placer: Placer) -> None:
@@ -78,22 +120,30 @@ def check_comes_to_rest(placer: Placer) -> None:
         plan = placer.plan(cluster)
         moves.append(len(plan.moves))
         cluster = applied(cluster, plan)
-    assert moves[-1] == 0, f"there is still something to move: {moves[-5:]}"
+    assert moves[-1] == 0, (
+        f"{name_of(placer)} must come to rest if loads do not change; after {2 * GROUPS} plans "
+        f"it still moves key groups, in the last five plans {moves[-5:]}"
+    )
 
 
 def check_balanced(placer: Placer) -> None:
-    """What is balanced stays as it is, unless plans are made from scratch and have no budget."""
+    """A balanced cluster stays as it is, unless a placer plans from scratch without a budget."""
     groups = np.arange(GROUPS)
     cluster = Cluster(np.full(GROUPS, 2.0), groups % WORKERS, np.ones(WORKERS))
     if "max_migrations" in placer.parameters():
         plan = placer.plan(cluster)
-        assert plan.moves == (), plan.reason
+        assert plan.moves == (), (
+            f"{name_of(placer)} must leave a balanced cluster as it is; "
+            f"it moves {len(plan.moves)} key groups: {plan.reason}"
+        )
 
 
 def check_same_plan(placer: Placer) -> None:
     """The same cluster gives the same plan."""
     cluster = uneven(9, removed=(1,))
-    assert placer.plan(cluster).moves == placer.clone().plan(cluster).moves
+    assert placer.plan(cluster).moves == placer.clone().plan(cluster).moves, (
+        f"{name_of(placer)} must plan the same moves for the same cluster; two plans differ"
+    )
 
 
 def check_inputs_kept(placer: Placer) -> None:
@@ -101,11 +151,12 @@ def check_inputs_kept(placer: Placer) -> None:
     cluster, same = uneven(10), uneven(10)
     placer.plan(cluster)
     for name in ("load", "placement", "capacity", "removed", "migration_cost"):
-        np.testing.assert_array_equal(getattr(cluster, name), getattr(same, name))
+        duty = f"{name_of(placer)} must not change the cluster that it plans for: {name}"
+        must_equal(getattr(cluster, name), getattr(same, name), duty)
 
 
 def check_nothing_known(placer: Placer) -> None:
-    """Without key groups, workers that stay or known loads nothing moves, for a reason."""
+    """Nothing moves without key groups, workers that stay or known loads, and a reason is given."""
     cluster = uneven(11)
     load = cluster.load.copy()
     load[3, 0] = np.nan
@@ -117,14 +168,20 @@ def check_nothing_known(placer: Placer) -> None:
     )
     for case in cases:
         plan = placer.plan(case)
-        assert plan.moves == ()
-        assert plan.reason.startswith("nothing is moved: "), plan.reason
+        assert plan.moves == (), (
+            f"{name_of(placer)} must not move anything without key groups, workers that stay and "
+            f"known loads; it moves {len(plan.moves)} key groups"
+        )
+        assert plan.reason.startswith("nothing is moved: "), (
+            f"{name_of(placer)} must give the reason why nothing is moved; got {plan.reason!r}"
+        )
 
 
 def check_one_worker(placer: Placer) -> None:
     """With one worker there is nothing to move."""
     cluster = Cluster(np.ones(4), np.zeros(4, dtype=np.int64), np.ones(1))
-    assert placer.plan(cluster).moves == ()
+    moves = placer.plan(cluster).moves
+    assert moves == (), f"{name_of(placer)} must not move anything with one worker; got {moves}"
 
 
 CHECKS: list[Callable[..., None]] = [
@@ -160,5 +217,5 @@ def uneven(seed: int, removed: tuple[int, ...] = ()) -> Cluster:
 
 
 def applied(cluster: Cluster, plan: PlacementPlan) -> Cluster:
-    """Return the cluster when a plan has been carried out."""
+    """Return the cluster after a plan has been carried out."""
     return replace(cluster, placement=plan.placement)

@@ -1,74 +1,86 @@
-"""What every shedder must do."""
+"""Checks of every shedder."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-from penstock.checks.records import RECORDS, records
+from penstock.checks.common import name_of
+from penstock.checks.records import RECORDS, must_equal, records
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding import Shedder
 
-# Records arrive so much faster than they can be executed.
+# Rate at which records arrive, over the rate at which they can be executed.
 _OVERLOAD = 2.0
 
 
 def check_every_record(shedder: Shedder) -> None:
     """Every record is either admitted or shed."""
-    assert drive_shedder(shedder.clone(), *records(41)).shape == (RECORDS,)
+    driven = _driven(shedder.clone(), seed=41)
     keys, _ = records(41)
     admitted = shedder.clone().admit(keys, np.zeros(RECORDS))
-    assert admitted.shape == (RECORDS,)
-    assert admitted.dtype == np.bool_
+    for found in (driven, admitted):
+        assert found.shape == (RECORDS,), (
+            f"{name_of(shedder)}.admit must decide about each of {RECORDS} records; "
+            f"got shape {found.shape}"
+        )
+    assert admitted.dtype == np.bool_, (
+        f"{name_of(shedder)}.admit must return bool; got {admitted.dtype}"
+    )
 
 
 def check_same_decisions(shedder: Shedder) -> None:
     """The same parameters and inputs give the same decisions."""
-    first, second = (drive_shedder(shedder.clone(), *records(42)) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+    first, second = (_driven(shedder.clone(), seed=42) for _ in range(2))
+    duty = "must decide about the same records in the same way every time"
+    must_equal(second, first, f"{name_of(shedder)} {duty}")
 
 
 def check_batch_is_one_by_one(shedder: Shedder) -> None:
-    """Deciding about a batch is deciding about its records one by one."""
+    """Decisions about a batch are those about its records one by one."""
     for learnt in (0, RECORDS):
         batch, single = shedder.clone(), shedder.clone()
         for one in (batch, single):
-            drive_shedder(one, *records(43, learnt))
+            _driven(one, seed=43, count=learnt)
         keys, _ = records(44, 200)
         times = np.arange(200) * 3.0
         one_by_one = [single.admit(keys[i : i + 1], times[i : i + 1])[0] for i in range(200)]
-        np.testing.assert_array_equal(batch.admit(keys, times), one_by_one)
+        duty = "must decide about a batch like about its records one by one"
+        must_equal(batch.admit(keys, times), one_by_one, f"{name_of(shedder)}.admit {duty}")
 
 
 def check_steps(shedder: Shedder) -> None:
-    """Deciding in steps up to possible answers is deciding at once."""
+    """Decisions in steps up to possible answers are those about all records at once."""
     at_once, stepwise = shedder.clone(), shedder.clone()
     for one in (at_once, stepwise):
-        drive_shedder(one, *records(45))
+        _driven(one, seed=45)
         one.restart()
     keys, _ = records(46, 1_000)
     times = np.arange(1_000, dtype=np.float64) * 3.0
     expected = at_once.admit(keys, times)
-    nobody = np.zeros(1_000, dtype=np.bool_)
+    unprotected = np.zeros(1_000, dtype=np.bool_)
+    duty = f"{name_of(shedder)}.admit_until_answer must decide like admit"
     done = 0
     while done < keys.size:
-        rest = keys[done:], times[done:], times[done:], nobody[done:]
-        mask = stepwise.admit_until_answer(*rest).mask
-        assert mask.size > 0
-        np.testing.assert_array_equal(mask, expected[done : done + mask.size])
+        mask = stepwise.admit_until_answer(
+            keys[done:], times[done:], times[done:], unprotected[done:]
+        ).mask
+        _refuse_wrong_step(shedder, mask, keys.size - done)
+        must_equal(mask, expected[done : done + mask.size], duty)
         done += mask.size
 
 
 def check_snapshot(shedder: Shedder) -> None:
-    """A snapshot taken in the middle of a stream, resumed, decides as if uninterrupted."""
+    """A shedder restored in the middle of a stream decides about the rest like the original."""
     keys, costs = records(47)
     half = keys.size // 2
     first, second = shedder.clone(), shedder.clone()
     drive_shedder(first, keys[:half], costs[:half])
     second.restore(first.snapshot())
-    np.testing.assert_array_equal(
-        drive_shedder(first, keys[half:], costs[half:]),
+    must_equal(
         drive_shedder(second, keys[half:], costs[half:]),
+        drive_shedder(first, keys[half:], costs[half:]),
+        f"{name_of(shedder)} must decide like the original after restore(snapshot())",
     )
 
 
@@ -78,62 +90,88 @@ def check_inputs_kept(shedder: Shedder) -> None:
     times, spared = np.arange(100, dtype=np.float64), np.ones(100, dtype=np.bool_)
     for array in (keys, times, spared):
         array.flags.writeable = False
-    shedder.clone().admit(keys, times, times, spared)
+    try:
+        shedder.clone().admit(keys, times, times, spared)
+    except ValueError as error:
+        raise AssertionError(
+            f"{name_of(shedder)}.admit must accept read-only arrays and not change them; "
+            f"it raised {error}"
+        ) from error
 
 
 def check_empty(shedder: Shedder) -> None:
-    """No records, no decisions."""
+    """Without records there are no decisions."""
     nothing = np.empty(0, dtype=np.int64)
-    assert shedder.clone().admit(nothing, np.empty(0)).shape == (0,)
+    found = shedder.clone().admit(nothing, np.empty(0))
+    assert found.shape == (0,), (
+        f"{name_of(shedder)}.admit must return an empty array for no records; "
+        f"got shape {found.shape}"
+    )
 
 
 def check_memory(shedder: Shedder) -> None:
     """Memory does not grow with the stream."""
     one = shedder.clone()
-    drive_shedder(one, *records(49))
+    _driven(one, seed=49)
     before = one.memory_bytes
     for seed in range(50, 53):
-        drive_shedder(one, *records(seed))
-    assert one.memory_bytes == before
+        _driven(one, seed=seed)
+    assert one.memory_bytes == before, (
+        f"the memory of {name_of(shedder)} must not grow with the stream; "
+        f"it went from {before} to {one.memory_bytes} bytes"
+    )
 
 
 def check_slack(shedder: Shedder) -> None:
-    """Nothing is shed where every record is done before the next one arrives."""
+    """No record is shed if every record is done before the next one arrives."""
     if shedder.blind:
         return
     one = shedder.clone()
-    drive_shedder(one, *records(53))
+    _driven(one, seed=53)
     one.restart()
     keys, costs = records(54)
-    assert drive_shedder(one, keys, costs, interval_ms=2 * float(costs.max())).all()
+    admitted = drive_shedder(one, keys, costs, interval_ms=2 * float(costs.max()))
+    assert admitted.all(), (
+        f"{name_of(shedder)} must not shed if every record is done before the next one arrives "
+        f"(or declare blind = True); it shed {(~admitted).sum()} of {admitted.size} records"
+    )
 
 
 def check_protected(shedder: Shedder) -> None:
     """A protected record is never shed."""
     one = shedder.clone()
-    drive_shedder(one, *records(55))
+    _driven(one, seed=55)
     keys, _ = records(56)
     at_once = np.zeros(keys.size)
     spared = keys % 2 == 0
-    for admit in (one.admit, one.admit_together):
-        admitted = admit(keys, at_once, at_once, spared)
-        assert admitted.shape == keys.shape
-        assert admitted[spared].all()
+    for method in ("admit", "admit_together"):
+        admitted = getattr(one, method)(keys, at_once, at_once, spared)
+        assert admitted.shape == keys.shape, (
+            f"{name_of(shedder)}.{method} must decide about each of {keys.size} records; "
+            f"got shape {admitted.shape}"
+        )
+        assert admitted[spared].all(), (
+            f"{name_of(shedder)}.{method} must admit every protected record; "
+            f"it shed {(~admitted[spared]).sum()} of {spared.sum()}"
+        )
 
 
 def check_resize(shedder: Shedder) -> None:
-    """It goes on with more and fewer instances."""
+    """A shedder goes on with more and fewer instances."""
     one = shedder.clone()
     try:
         shedder.clone(instances=2)
         one.resize(2)
     except PenstockError:
         return  # made for one instance only
-    drive_shedder(one, *records(57))
+    _driven(one, seed=57)
     for instances in (3, 1, 2):
         one.resize(instances)
-        drive_shedder(one, *records(58))
-        assert one.instances == instances
+        _driven(one, seed=58)
+        assert one.instances == instances, (
+            f"{name_of(shedder)}.resize({instances}) must set instances to {instances}; "
+            f"got {one.instances}"
+        )
         one.clone().restore(one.snapshot())
 
 
@@ -153,33 +191,56 @@ CHECKS: list[Callable[..., None]] = [
 
 
 def drive_shedder(
-    shedder: Shedder, keys: Int64, costs_ms: Float64, interval_ms: float | None = None
+    shedder: Shedder, keys: Int64, costs_ms: Float64, *, interval_ms: float | None = None
 ) -> Bool:
-    """Decide about records, and execute them in turn: the least engine there can be."""
+    """Decide about records, and execute them in turn: the simplest possible engine.
+
+    Args:
+        shedder: shedder that decides and learns.
+        keys: key of each record.
+        costs_ms: cost of each record.
+        interval_ms: time between two records; None for twice the rate that can be executed.
+    """
     k = shedder.instances
     trackers = [shedder.tracker(i) for i in range(k)]
     mean_ms = float(costs_ms.mean()) if costs_ms.size else 0.0
     step_ms = mean_ms / k / _OVERLOAD if interval_ms is None else interval_ms
     times: Float64 = np.arange(keys.size, dtype=np.float64) * step_ms
-    nobody = np.zeros(keys.size, dtype=np.bool_)
+    unprotected = np.zeros(keys.size, dtype=np.bool_)
     out = np.empty(keys.size, dtype=np.bool_)
-    unheard: list[list[int]] = [[] for _ in range(k)]
+    unreported: list[list[int]] = [[] for _ in range(k)]
     free_ms = np.zeros(k)
     turn = done = 0
     while done < keys.size:
-        decided = shedder.admit_until_answer(keys[done:], times[done:], times[done:], nobody[done:])
-        assert decided.mask.dtype == np.bool_, f"admit must return bool; got {decided.mask.dtype}"
+        decided = shedder.admit_until_answer(
+            keys[done:], times[done:], times[done:], unprotected[done:]
+        )
+        _refuse_wrong_step(shedder, decided.mask, keys.size - done)
         stop = done + decided.mask.size
         out[done:stop] = decided.mask
         for record in done + np.flatnonzero(decided.mask):
             turn = (turn + 1) % k
             free_ms[turn] = max(free_ms[turn], times[record]) + costs_ms[record]
-            unheard[turn].append(int(record))
+            unreported[turn].append(int(record))
         tracker = trackers[turn]
         if decided.answerable and tracker is not None:
-            own, unheard[turn] = np.array(unheard[turn]), []
+            own, unreported[turn] = np.array(unreported[turn]), []
             done_ms = float(free_ms[turn])
             for feedback in tracker.execute(keys[own], costs_ms[own], done_ms, decided.request):
                 shedder.observe(feedback)
         done = stop
     return out
+
+
+def _driven(shedder: Shedder, *, seed: int, count: int = RECORDS) -> Bool:
+    """Decide about the records of a seed."""
+    sample = records(seed, count)
+    return drive_shedder(shedder, sample.keys, sample.costs_ms)
+
+
+def _refuse_wrong_step(shedder: Shedder, mask: Bool, most: int) -> None:
+    assert mask.dtype == np.bool_, f"{name_of(shedder)}.admit must return bool; got {mask.dtype}"
+    assert 1 <= mask.size <= most, (
+        f"{name_of(shedder)} must decide about at least one of {most} records in a step, and about "
+        f"each once; got {mask.size} decisions"
+    )

@@ -13,8 +13,8 @@ import numpy as np
 from penstock.experiments import albic_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
 from penstock.policies.placement import Albic, Cluster, Cola, Placer
-from penstock.sim.airline import JOBS, WEEKS, Airline
-from penstock.sim.clusters import applied, chain_traffic, even_cluster, fluctuated
+from penstock.sim import Airline, applied, chain_traffic, even_cluster, fluctuated
+from penstock.sim.airline import JOBS, WEEKS
 
 ROUNDS = 60
 BUDGET = 20

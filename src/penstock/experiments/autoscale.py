@@ -22,7 +22,7 @@ from penstock.policies.scaling import (
     Threshold,
     Topology,
 )
-from penstock.sim.graphs import GraphResult, Node, simulate_graph
+from penstock.sim import GraphResult, Node, simulate_graph
 
 LOW, HIGH = 8.0, 90.0
 NOISE = 0.03
@@ -186,7 +186,7 @@ def run_all(
             degrees = {}
         nodes = graph.nodes(degrees)
         found[series] = simulate_graph(
-            scaler, topology, nodes, stream, period_s=PERIOD_S, phase_s=phase_s
+            scaler, topology, nodes, rate_per_s=stream, period_s=PERIOD_S, phase_s=phase_s
         )
     return found
 

@@ -14,7 +14,7 @@ from penstock.experiments.batch_trials import (
     try_out,
 )
 from penstock.policies.kernels import Float64
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
 INSTANCES = 8
@@ -62,7 +62,7 @@ def heavy_tailed(batches: int, records: int, distinct: int = KEYS, seed: int = 0
     rng = np.random.default_rng(seed)
     cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, distinct), 1000)
     # The cost of a key has nothing to do with how often it comes.
-    keys = zipf_keys(rng, batches * records, distinct, 1.0)
+    keys = zipf_keys(rng, batches * records, distinct, exponent=1.0)
     return Load.of(keys, cost_ms[keys], batches)
 
 

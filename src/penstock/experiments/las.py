@@ -19,8 +19,7 @@ from penstock.policies.shedding import (
     Target,
     average,
 )
-from penstock.sim import Application, Result, Stream, Synthetic, Workload, simulate
-from penstock.sim.service import Schedule
+from penstock.sim import Application, Result, Schedule, Stream, Synthetic, Workload, simulate
 
 # Records at 83% of the capacity from which shedders learn before they are measured.
 WARM_UP = 8_192

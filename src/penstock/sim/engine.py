@@ -1,4 +1,4 @@
-"""The engine of virtual time: k FIFO instances behind a grouping, and perhaps a shedder."""
+"""The engine of virtual time: k FIFO instances, a grouping, and optionally a shedder."""
 
 import numpy as np
 import numpy.typing as npt
@@ -28,18 +28,20 @@ def simulate(
 ) -> Result:
     """Route and execute a stream in virtual time.
 
-    The policies are those that run on Spark: they are asked for every record when it arrives, and
-    hear what an instance says after the network's delay. They learn: pass clones to keep yours.
+    The same policies run on Spark. They decide about every record when it arrives, and receive
+    the messages of instances after the network's delay. The simulation changes the policies that
+    you pass, because they learn: pass clones to keep yours unchanged.
 
     Args:
-        grouping: what is tried.
-        stream: what arrives.
+        grouping: grouping that routes the records.
+        stream: records that arrive.
         slowdowns: pairs of a record's number and the instances' slowdowns from there on.
-        delay_ms: time a message takes from an instance to the scheduler.
-        sources: how many route on their own, with a copy of the grouping each.
-        slot_ms: time slot after which instances tell their utilization; None if they do not.
-        shedder: what decides which records are dropped; None drops nothing.
-        protected: records that the shedder must not drop; None protects nothing.
+        delay_ms: time that a message takes from an instance to the scheduler.
+        sources: number of sources, each of which routes on its own with a copy of the grouping.
+        slot_ms: length of the slots after which instances report their utilization; None for no
+            reports.
+        shedder: shedder that decides which records are dropped; None to drop no record.
+        protected: whether each record must not be dropped; None to protect no record.
 
     Example:
         >>> from penstock.policies.grouping import RoundRobin
@@ -52,20 +54,27 @@ def simulate(
     if slot_ms is not None:
         slot_ms = positive("slot_ms", slot_ms)
     if shedder is not None:
-        _refuse_misfit(grouping, shedder, sources, slot_ms)
+        _refuse_misfit(grouping, shedder, sources=sources, slot_ms=slot_ms)
     if sources == 1 and slot_ms is None:
-        nobody = np.zeros(len(stream), dtype=np.bool_)
-        given = nobody if protected is None else protected
+        unprotected = np.zeros(len(stream), dtype=np.bool_)
+        given = unprotected if protected is None else protected
         *_, spared = checked(stream.keys, stream.arrivals_ms, None, given)
-        return AnswersRun(grouping, stream, slowdowns, delay_ms, shedder, spared).result()
-    return SourcesRun(grouping, stream, slowdowns, delay_ms, sources, slot_ms).result()
+        return AnswersRun(
+            grouping, stream, slowdowns, delay_ms=delay_ms, shedder=shedder, protected=spared
+        ).result()
+    return SourcesRun(
+        grouping, stream, slowdowns, delay_ms=delay_ms, sources=sources, slot_ms=slot_ms
+    ).result()
 
 
 def _refuse_misfit(
-    grouping: Grouping, shedder: Shedder, sources: int, slot_ms: float | None
+    grouping: Grouping, shedder: Shedder, *, sources: int, slot_ms: float | None
 ) -> None:
     if sources > 1 or slot_ms is not None:
-        raise PenstockError("a shedder needs one source, and no slot_ms; leave them out")
+        raise PenstockError(
+            f"sources must be 1 and slot_ms None with a shedder; got sources = {sources}, "
+            f"slot_ms = {slot_ms}. Leave them out"
+        )
     if shedder.instances != grouping.instances:
         raise PenstockError(
             f"shedder: instances must be that of the grouping ({grouping.instances}); "

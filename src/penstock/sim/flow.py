@@ -1,148 +1,258 @@
-"""Kernels of the graph simulation: records as a fluid, first in, first out."""
+"""Kernels of the graph simulation: records flow as a fluid, first in, first out.
+
+Arrays with a value for each operator are in the order of the topology: parents come first. Records
+that entered in the same step and wait in the same queue are one piece.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock.policies.kernels import Float64, Int64, kernel
+from penstock.policies.kernels import Bool, Float64, Int64, kernel
 
+# Length of a step.
 STEP_S = 0.1
-# Names of the counts.
+# Pieces that have room in the queue of an operator.
+PIECES = 1 << 15
+# Rows of the counts that are made of each operator.
 RECEIVED, PROCESSED, EMITTED, BUSY_S, COUNTS = range(5)
 
 
+class Graph(NamedTuple):
+    """Properties of the operators that do not change.
+
+    Attributes:
+        links: whether an operator (row) sends its records to another one (column).
+        is_source: whether each operator has no parents.
+        cost_s: time that an instance of each operator takes for a record.
+        selectivity: records that each operator emits to each child for a record.
+        expected: records that reach each operator for one record at every source.
+        service_s: time of service along the longest way from a source through each operator.
+    """
+
+    links: Bool
+    is_source: Bool
+    cost_s: Float64
+    selectivity: Float64
+    expected: Float64
+    service_s: Float64
+
+
+class Queues(NamedTuple):
+    """Pieces that wait at each operator, in a ring buffer (row) for each of them.
+
+    Attributes:
+        entry_step: step in which the records of a piece entered the graph.
+        records: number of records of a piece.
+        head: number of pieces that have left each queue.
+        tail: number of pieces that have been appended to each queue.
+    """
+
+    entry_step: Int64
+    records: Float64
+    head: Int64
+    tail: Int64
+
+
+class Piece(NamedTuple):
+    """Records that entered in the same step.
+
+    Attributes:
+        entry_step: step in which the records entered the graph.
+        records: number of records.
+    """
+
+    entry_step: int
+    records: float
+
+
+class Entries(NamedTuple):
+    """Records that enter the graph in each step, and those of them that have left it.
+
+    Attributes:
+        arrivals: records that arrive at each source in a step.
+        timeout: steps after which a record that has not left the graph is replayed.
+        entered: records that entered at each source in a step, with the replayed ones.
+        left: records that entered in a step (column) and have left at an operator (row).
+        timed_out: number of records that were replayed, an array of one value.
+    """
+
+    arrivals: Float64
+    timeout: int
+    entered: Float64
+    left: Float64
+    timed_out: Float64
+
+
+class Done(NamedTuple):
+    """Observations of some steps.
+
+    Attributes:
+        counts: RECEIVED, PROCESSED, EMITTED and BUSY_S (rows) of each operator (column).
+        latency_s: time from entry to end of each piece that has left the graph.
+        records: number of records of each such piece.
+        pieces: number of such pieces, an array of one value.
+    """
+
+    counts: Float64
+    latency_s: Float64
+    records: Float64
+    pieces: Int64
+
+
+class State(NamedTuple):
+    """All that changes while records flow.
+
+    Attributes:
+        degree: number of instances of each operator.
+        paused: steps for which each operator still pauses.
+        queues: pieces that wait at the operators.
+        entries: records that enter and leave the graph.
+        done: observations of the steps.
+    """
+
+    degree: Int64
+    paused: Int64
+    queues: Queues
+    entries: Entries
+    done: Done
+
+
+class Steps(NamedTuple):
+    """Steps from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
 @kernel
-def _push(
-    operator: int,
-    entry_step: int,
-    records: float,
-    entry: Int64,
-    amount: Float64,
-    head: Int64,
-    tail: Int64,
-) -> None:
-    """Append to a queue; pieces of the same step are one, and so are the last two of a full one."""
-    size = entry.shape[1]
+def flow(graph: Graph, state: State, steps: Steps) -> None:
+    """Let records flow for some steps."""
+    for step in range(steps.start, steps.stop):
+        _enter(graph, state, step)
+        _work(graph, state, step)
+
+
+@kernel
+def _enter(graph: Graph, state: State, step: int) -> None:
+    """Let the records that arrive in a step, and those that are replayed, enter at the sources."""
+    entries = state.entries
+    late = _timed_out(graph, entries, step - entries.timeout)
+    entries.timed_out[0] += late
+    entered = entries.arrivals[step] + late
+    entries.entered[step] = entered
+    for o in range(graph.cost_s.size):
+        if graph.is_source[o]:
+            state.done.counts[RECEIVED, o] += entered
+            _push(state.queues, o, Piece(step, entered))
+
+
+@kernel
+def _timed_out(graph: Graph, entries: Entries, step: int) -> float:
+    """Return the records that entered in a step and have not left every sink."""
+    if step < 0 or entries.entered[step] <= 0:
+        return 0.0
+    entered = entries.entered[step]
+    share = 1.0
+    for o in range(graph.expected.size):
+        if not graph.links[o].any():
+            share = min(share, entries.left[o, step] / (entered * graph.expected[o]))
+    return float(entered * (1 - share)) if share < 1 - 1e-9 else 0.0
+
+
+@kernel
+def _push(queues: Queues, operator: int, piece: Piece) -> None:
+    """Append a piece to a queue, or to its last piece if that entered in the same step.
+
+    If the queue is full, its last two pieces become one.
+    """
+    head, tail = queues.head, queues.tail
+    size = queues.entry_step.shape[1]
     last = (tail[operator] - 1) % size
     waiting = tail[operator] - head[operator]
-    if waiting and (entry[operator, last] == entry_step or waiting == size):
-        amount[operator, last] += records
+    same_step = queues.entry_step[operator, last] == piece.entry_step
+    if waiting and (same_step or waiting == size):
+        queues.records[operator, last] += piece.records
         return
     place = tail[operator] % size
-    entry[operator, place] = entry_step
-    amount[operator, place] = records
+    queues.entry_step[operator, place] = piece.entry_step
+    queues.records[operator, place] = piece.records
     tail[operator] += 1
 
 
 @kernel
-def _timed_out(
-    step: int, links: npt.NDArray[np.bool_], expected: Float64, entered: Float64, left: Float64
-) -> float:
-    """Records that entered in a step and have not left every sink."""
-    if step < 0 or entered[step] <= 0:
-        return 0.0
-    share = 1.0
-    for o in range(expected.size):
-        if not links[o].any():
-            share = min(share, left[o, step] / (entered[step] * expected[o]))
-    return entered[step] * (1 - share) if share < 1 - 1e-9 else 0.0
+def _work(graph: Graph, state: State, step: int) -> None:
+    """Let every operator process as many records as its instances can in a step."""
+    queues, done, paused = state.queues, state.done, state.paused
+    for o in range(graph.cost_s.size):
+        if paused[o] > 0:
+            paused[o] -= 1
+            continue
+        is_sink = not graph.links[o].any()
+        able = state.degree[o] / graph.cost_s[o] * STEP_S
+        while able > 0 and queues.head[o] < queues.tail[o]:
+            piece = _pop(queues, o, able)
+            able -= piece.records
+            emitted = piece.records * graph.selectivity[o]
+            done.counts[PROCESSED, o] += piece.records
+            done.counts[EMITTED, o] += emitted
+            done.counts[BUSY_S, o] += piece.records * graph.cost_s[o]
+            for child in range(graph.cost_s.size):
+                if graph.links[o, child]:
+                    done.counts[RECEIVED, child] += emitted
+                    _push(queues, child, Piece(piece.entry_step, emitted))
+            if is_sink:
+                state.entries.left[o, piece.entry_step] += piece.records
+                ended = done.pieces[0]
+                waited_s = (step - piece.entry_step) * STEP_S
+                done.latency_s[ended] = waited_s + graph.service_s[o]
+                done.records[ended] = piece.records
+                done.pieces[0] = ended + 1
 
 
 @kernel
-def flow(
-    start: int,
-    stop: int,
-    timeout: int,
-    arrivals: Float64,
-    links: npt.NDArray[np.bool_],
-    is_source: npt.NDArray[np.bool_],
-    cost_s: Float64,
-    selectivity: Float64,
-    expected: Float64,
-    degree: Int64,
-    paused: Int64,
-    entry: Int64,
-    amount: Float64,
-    head: Int64,
-    tail: Int64,
-    entered: Float64,
-    left: Float64,
-    timed_out: Float64,
-    counts: Float64,
-    out: Float64,
-) -> int:
-    """Let records flow for some steps; return how many pieces have reached their end."""
-    written = 0
-    queues = entry, amount, head, tail
-    for step in range(start, stop):
-        late = _timed_out(step - timeout, links, expected, entered, left)
-        timed_out[0] += late
-        entered[step] = arrivals[step] + late
-        for o in range(cost_s.size):
-            if is_source[o]:
-                counts[RECEIVED, o] += entered[step]
-                _push(o, step, entered[step], *queues)
-        for o in range(cost_s.size):
-            if paused[o] > 0:
-                paused[o] -= 1
-            else:
-                able = degree[o] / cost_s[o] * STEP_S
-                written = _work(
-                    o, step, able, links, cost_s, selectivity, *queues, left, counts, out, written
-                )
-    return written
+def _pop(queues: Queues, operator: int, most: float) -> Piece:
+    """Take at most so many records from the first piece of a queue."""
+    place = queues.head[operator] % queues.records.shape[1]
+    taken = min(most, queues.records[operator, place])
+    queues.records[operator, place] -= taken
+    if queues.records[operator, place] <= 1e-12:
+        queues.head[operator] += 1
+    return Piece(queues.entry_step[operator, place], taken)
 
 
-@kernel
-def _work(
-    o: int,
-    step: int,
-    able: float,
-    links: npt.NDArray[np.bool_],
-    cost_s: Float64,
-    selectivity: Float64,
-    entry: Int64,
-    amount: Float64,
-    head: Int64,
-    tail: Int64,
-    left: Float64,
-    counts: Float64,
-    out: Float64,
-    written: int,
-) -> int:
-    """Let an operator process what it can in a step; return how many pieces have ended so far."""
-    is_sink = not links[o].any()
-    while able > 0 and head[o] < tail[o]:
-        place = head[o] % entry.shape[1]
-        begun = entry[o, place]
-        taken = min(able, amount[o, place])
-        able -= taken
-        amount[o, place] -= taken
-        if amount[o, place] <= 1e-12:
-            head[o] += 1
-        emitted = taken * selectivity[o]
-        counts[PROCESSED, o] += taken
-        counts[EMITTED, o] += emitted
-        counts[BUSY_S, o] += taken * cost_s[o]
-        for child in range(cost_s.size):
-            if links[o, child]:
-                counts[RECEIVED, child] += emitted
-                _push(child, begun, emitted, entry, amount, head, tail)
-        if is_sink:
-            left[o, begun] += taken
-            out[0, written] = (step - begun) * STEP_S + _service(o, links, cost_s)
-            out[1, written] = taken
-            written += 1
-    return written
-
-
-@kernel
-def _service(operator: int, links: npt.NDArray[np.bool_], cost_s: Float64) -> float:
-    """Time of service along the longest way to an operator."""
+def longest_service_s(links: Bool, cost_s: Float64) -> Float64:
+    """Return the time of service along the longest way from a source through each operator."""
     longest = np.zeros(cost_s.size)
-    for o in range(operator + 1):
-        before = 0.0
-        for parent in range(o):
-            if links[parent, o]:
-                before = max(before, longest[parent])
-        longest[o] = before + cost_s[o]
-    return float(longest[operator])
+    for o in range(cost_s.size):
+        before = longest[:o][links[:o, o]]
+        longest[o] = before.max(initial=0.0) + cost_s[o]
+    return longest
+
+
+def expected_records(links: Bool, is_source: Bool, selectivity: Float64) -> Float64:
+    """Return the records that reach each operator for one record at every source."""
+    expected = np.where(is_source, 1.0, 0.0)
+    for o in range(expected.size):
+        for child in np.flatnonzero(links[o]):
+            expected[child] += expected[o] * selectivity[o]
+    return expected
+
+
+def ways_to_sinks(links: Bool) -> int:
+    """Return the number of ways from operators to sinks, summed over all operators."""
+    ways = np.zeros(links.shape[0], dtype=np.int64)
+    for o in reversed(range(ways.size)):
+        children = np.flatnonzero(links[o])
+        ways[o] = ways[children].sum() if children.size else 1
+    return int(ways.sum())
+
+
+def empty_queues(operators: int) -> Queues:
+    """Return queues in which no piece waits."""
+    return Queues(
+        entry_step=np.zeros((operators, PIECES), dtype=np.int64),
+        records=np.zeros((operators, PIECES)),
+        head=np.zeros(operators, dtype=np.int64),
+        tail=np.zeros(operators, dtype=np.int64),
+    )

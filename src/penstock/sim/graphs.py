@@ -12,9 +12,20 @@ from penstock.policies import validation
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.scaling import History, Observed, Scaler, Topology
 from penstock.policies.validation import above_zero, at_least_zero, between, positive, whole
-from penstock.sim.flow import COUNTS, STEP_S, flow
-
-_PIECES = 1 << 15
+from penstock.sim.flow import (
+    COUNTS,
+    STEP_S,
+    Done,
+    Entries,
+    Graph,
+    State,
+    Steps,
+    empty_queues,
+    expected_records,
+    flow,
+    longest_service_s,
+    ways_to_sinks,
+)
 
 
 @dataclass(frozen=True)
@@ -23,8 +34,8 @@ class Node:
 
     Attributes:
         cost_ms: time that an instance takes for a record.
-        selectivity: records out for each record in, to each child.
-        degree: instances at the beginning.
+        selectivity: records that go to each child for a record that comes in.
+        degree: number of instances at the beginning.
     """
 
     cost_ms: float
@@ -39,19 +50,19 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class GraphResult:
-    """What happened, period by period.
+    """Result of the simulation of a graph.
 
     Attributes:
         period_s: length of a period.
-        rate_per_s: records that arrived at the sources.
-        degrees: instances, by operator.
-        latency_s: mean time from arrival to the end, of records that were done.
-        latencies_s: time of every piece of the stream that was done.
-        amounts: records of every such piece.
-        timed_out: records that were not done in time, and replayed.
+        rate_per_s: records that arrived at each source per second, by period.
+        degrees: number of instances in each period, by operator.
+        latency_s: mean time from arrival to the end of the records that were done, by period.
+        latencies_s: time from arrival to the end of every piece of the stream that was done.
+        amounts: number of records of every such piece.
+        timed_out: number of records that were not done in time, and were replayed.
         instance_s: instances times seconds, over all operators.
-        reconfigurations: periods in which degrees changed.
-        reasons: why, in words.
+        reconfigurations: number of plans that changed degrees.
+        reasons: time and reason of each such plan, for a person.
     """
 
     period_s: float
@@ -67,13 +78,13 @@ class GraphResult:
 
     @property
     def mean_latency_s(self) -> float:
-        """Mean time from arrival to the end; NaN if nothing was done."""
+        """Mean time from arrival to the end; NaN if no record was done."""
         if not self.amounts.sum():
             return float("nan")
         return float(np.average(self.latencies_s, weights=self.amounts))
 
     def latency_quantile_s(self, quantile: float) -> float:
-        """Time within which a share of the records was done; NaN if nothing was."""
+        """Time within which a share of the records was done; NaN if no record was done."""
         if not self.amounts.sum():
             return float("nan")
         order = np.argsort(self.latencies_s)
@@ -86,8 +97,8 @@ def simulate_graph(
     scaler: Scaler,
     topology: Topology,
     nodes: Mapping[str, Node],
-    rate_per_s: npt.ArrayLike,
     *,
+    rate_per_s: npt.ArrayLike,
     period_s: float = 10.0,
     phase_s: float = 0.0,
     delay_s: float = 0.0,
@@ -96,26 +107,27 @@ def simulate_graph(
 ) -> GraphResult:
     """Let a scaler manage a graph through a stream of changing rate.
 
-    Records are a fluid: in steps of 100 ms each operator takes from the head of its queue what its
-    instances can do. Records that are not done in time are replayed by the source, while what is
-    left of them is still processed, as in Storm: a collapse can sustain itself.
+    Records are a fluid: in steps of 100 ms each operator takes records from the head of its queue,
+    as many as its instances can process. The source replays records that are not done in time,
+    while the rest of them is still processed, as in Storm: a collapse can sustain itself.
 
     Args:
-        scaler: what plans degrees.
-        topology: the graph.
-        nodes: its operators.
+        scaler: scaler that plans degrees.
+        topology: graph of operators.
+        nodes: properties of each operator, by name.
         rate_per_s: records that arrive at each source, second by second.
         period_s: time between two plans.
-        phase_s: when the first period ends, less than `period_s`; 0 for after a whole one.
+        phase_s: time at which the first period ends, less than `period_s`; 0 for a whole period.
         delay_s: time until a plan takes effect.
         pause_s: time for which an operator stops when its degree changes.
-        timeout_s: time after which a record is replayed.
+        timeout_s: time after which a record is replayed; infinite for never.
 
     Example:
         >>> from penstock.policies.scaling import Fixed
         >>> chain = Topology.linear("parse", "sink")
         >>> nodes = {"parse": Node(2.0), "sink": Node(80.0, degree=8)}
-        >>> result = simulate_graph(Fixed({"sink": 8}), chain, nodes, np.full(60, 50.0))
+        >>> rate_per_s = np.full(60, 50.0)
+        >>> result = simulate_graph(Fixed({"sink": 8}), chain, nodes, rate_per_s=rate_per_s)
         >>> round(result.mean_latency_s, 3), result.timed_out
         (0.082, 0.0)
     """
@@ -131,19 +143,28 @@ def simulate_graph(
     rates = validation.non_negatives("rate_per_s", rate_per_s, np.size(rate_per_s))
     if not rates.size:
         raise PenstockError("rate_per_s must be a rate for every second; got none")
-    return _GraphRun(scaler, topology, nodes, rates, period_s, delay_s, pause_s, timeout_s).run(
-        phase_s
+    run = _GraphRun(
+        scaler,
+        topology,
+        nodes,
+        rates=rates,
+        period_s=period_s,
+        delay_s=delay_s,
+        pause_s=pause_s,
+        timeout_s=timeout_s,
     )
+    return run.result(phase_s)
 
 
 class _GraphRun:
-    """One simulation."""
+    """One simulation of a graph."""
 
     def __init__(
         self,
         scaler: Scaler,
         topology: Topology,
         nodes: Mapping[str, Node],
+        *,
         rates: Float64,
         period_s: float,
         delay_s: float,
@@ -155,156 +176,158 @@ class _GraphRun:
         self.period_s = period_s
         self.delay = _steps(delay_s)
         self.pause = _steps(pause_s)
-        per_step = np.repeat(rates * STEP_S, round(1 / STEP_S))
-        self.arrivals = per_step
-        self.steps = per_step.size
-        never = math.isinf(timeout_s)
-        self.timeout = self.steps + 1 if never else max(1, _steps(timeout_s))
-        count = len(self.names)
-        self.links = np.zeros((count, count), dtype=np.bool_)
-        for child, parents in topology.parents.items():
-            for parent in parents:
-                self.links[self.names.index(parent), self.names.index(child)] = True
-        self.is_source = np.array([not parents for parents in topology.parents.values()])
-        self.cost_s = np.array([nodes[n].cost_ms / 1000 for n in self.names])
-        self.selectivity = np.array([nodes[n].selectivity for n in self.names])
-        self.degree = np.array([nodes[n].degree for n in self.names], dtype=np.int64)
-        self.paused = np.zeros(count, dtype=np.int64)
-        self.unchanged = np.full(count, 1_000_000)
-        # Queues: pieces of (step of arrival, records), first in, first out.
-        self.entry = np.zeros((count, _PIECES), dtype=np.int64)
-        self.amount = np.zeros((count, _PIECES))
-        self.head = np.zeros(count, dtype=np.int64)
-        self.tail = np.zeros(count, dtype=np.int64)
-        # Of each step: what entered, and which share of it has left every sink.
-        self.entered = np.zeros(self.steps)
-        self.left = np.zeros((count, self.steps))
-        self.expected = self._expected()
-        self.ways = self._ways()
+        self.graph = _graph(topology, nodes)
+        self.ways = ways_to_sinks(self.graph.links)
+        self.degree = np.array([nodes[name].degree for name in self.names], dtype=np.int64)
+        self.paused = np.zeros(len(self.names), dtype=np.int64)
+        self.queues = empty_queues(len(self.names))
+        self.entries = _entries(len(self.names), rates, timeout_s)
+        self.unchanged = np.full(len(self.names), 1_000_000)
+        # Latencies and numbers of records of the pieces that were done, call by call.
         self.done: list[tuple[Float64, Float64]] = []
         self.seen: list[Float64] = []
-        self.timed_out = np.zeros(1)
+        # Degrees that have been planned, each with the step in which they take effect.
+        self.pending: list[tuple[int, Int64]] = []
+        self.reasons: list[str] = []
+        self.instance_s = 0.0
 
-    def _expected(self) -> Float64:
-        """Records at each operator for one at the sources."""
-        reach = np.where(self.is_source, 1.0, 0.0)
-        for i in range(len(self.names)):
-            for child in np.flatnonzero(self.links[i]):
-                reach[child] += reach[i] * self.selectivity[i]
-        return reach
-
-    def _ways(self) -> int:
-        """Return how many ways there are from an operator to sinks, at most in total."""
-        ways = np.zeros(len(self.names), dtype=np.int64)
-        for i in reversed(range(len(self.names))):
-            children = np.flatnonzero(self.links[i])
-            ways[i] = ways[children].sum() if children.size else 1
-        return int(ways.sum())
-
-    def run(self, phase_s: float) -> GraphResult:
-        """Run to the end."""
+    def result(self, phase_s: float) -> GraphResult:
+        """Run to the end of the stream, and return the result."""
         period = _steps(self.period_s)
-        ends = [*range(_steps(phase_s) or period, self.steps, period), self.steps]
-        start, used, changes = 0, 0.0, 0
-        pending: list[tuple[int, Int64]] = []
-        degrees, latency, rate, reasons = [], [], [], []
+        arrivals = self.entries.arrivals
+        ends = [*range(_steps(phase_s) or period, arrivals.size, period), arrivals.size]
+        start = 0
+        degrees, latency, rate = [], [], []
         for end in ends:
             before = len(self.done)
-            counts = np.zeros((COUNTS, len(self.names)))
-            at = start
-            while at < end:
-                if pending and pending[0][0] <= at:
-                    self._change(pending.pop(0)[1])
-                stop = min(end, pending[0][0]) if pending else end
-                self._advance(at, stop, counts)
-                used += float(self.degree.sum()) * (stop - at) * STEP_S
-                at = stop
+            counts = self._run(start, end)
             degrees.append(self.degree.copy())
-            rate.append(float(self.arrivals[start:end].sum()) / ((end - start) * STEP_S))
+            rate.append(float(arrivals[start:end].sum()) / ((end - start) * STEP_S))
             latency.append(_mean(self.done[before:]))
-            if end - start == period and end < self.steps:
+            if end - start == period and end < arrivals.size:
                 self.seen.append(counts)
                 self.unchanged += 1
-                plan = self.scaler.plan(self.topology, self._history())
-                # What keeps its degree keeps the one that is on its way.
-                wanted = self._planned(pending).copy()
-                for i, name in enumerate(self.names):
-                    if name in plan.reasons:
-                        wanted[i] = plan.degrees[name]
-                if (wanted != self._planned(pending)).any():
-                    changes += 1
-                    reasons.append(f"{end * STEP_S:.0f} s: {plan.reason}")
-                    pending.append((end + self.delay, wanted))
+                self._plan(end)
             start = end
         return GraphResult(
-            self.period_s,
-            np.array(rate),
-            {n: np.array([d[i] for d in degrees]) for i, n in enumerate(self.names)},
-            np.array(latency),
-            np.concatenate([d[0] for d in self.done]),
-            np.concatenate([d[1] for d in self.done]),
-            float(self.timed_out[0]),
-            used,
-            changes,
-            tuple(reasons),
+            period_s=self.period_s,
+            rate_per_s=np.array(rate),
+            degrees={n: np.array([d[i] for d in degrees]) for i, n in enumerate(self.names)},
+            latency_s=np.array(latency),
+            latencies_s=np.concatenate([latencies for latencies, _ in self.done]),
+            amounts=np.concatenate([amounts for _, amounts in self.done]),
+            timed_out=float(self.entries.timed_out[0]),
+            instance_s=self.instance_s,
+            reconfigurations=len(self.reasons),
+            reasons=tuple(self.reasons),
         )
 
-    def _planned(self, pending: list[tuple[int, Int64]]) -> Int64:
-        return pending[-1][1] if pending else self.degree
+    def _run(self, start: int, end: int) -> Float64:
+        """Run the steps of a period, with plans that take effect in it; return its counts."""
+        counts = np.zeros((COUNTS, len(self.names)))
+        at = start
+        while at < end:
+            if self.pending and self.pending[0][0] <= at:
+                self._change(self.pending.pop(0)[1])
+            stop = min(end, self.pending[0][0]) if self.pending else end
+            self._advance(Steps(at, stop), counts)
+            self.instance_s += float(self.degree.sum()) * (stop - at) * STEP_S
+            at = stop
+        return counts
+
+    def _plan(self, step: int) -> None:
+        """Request a plan. Operators that it does not change keep the degree planned before."""
+        plan = self.scaler.plan(self.topology, self._history())
+        planned = self.pending[-1][1] if self.pending else self.degree
+        wanted = planned.copy()
+        for i, name in enumerate(self.names):
+            if name in plan.reasons:
+                wanted[i] = plan.degrees[name]
+        if (wanted != planned).any():
+            self.reasons.append(f"{step * STEP_S:.0f} s: {plan.reason}")
+            self.pending.append((step + self.delay, wanted))
 
     def _change(self, wanted: Int64) -> None:
         changed = wanted != self.degree
-        self.degree = wanted.copy()
+        self.degree[:] = wanted
         self.paused[changed] = self.pause
         self.unchanged[changed] = 0
 
-    def _advance(self, at: int, stop: int, counts: Float64) -> None:
-        # Every piece in a queue, and every new one, can end once on each way to a sink, and in two
-        # parts.
-        waiting = int((self.tail - self.head).sum()) + (stop - at) * len(self.names)
-        out = np.empty((2, 2 * (waiting + stop - at) * (self.ways + 1)))
-        written = flow(
-            at,
-            stop,
-            self.timeout,
-            self.arrivals,
-            self.links,
-            self.is_source,
-            self.cost_s,
-            self.selectivity,
-            self.expected,
-            self.degree,
-            self.paused,
-            self.entry,
-            self.amount,
-            self.head,
-            self.tail,
-            self.entered,
-            self.left,
-            self.timed_out,
-            counts,
-            out,
+    def _advance(self, steps: Steps, counts: Float64) -> None:
+        """Let records flow for some steps, add to the counts, and keep the pieces that are done."""
+        length = steps.stop - steps.start
+        # A piece that waits or arrives can end once on each way to a sink, in two parts.
+        waiting = int((self.queues.tail - self.queues.head).sum()) + length * len(self.names)
+        room = 2 * (waiting + length) * (self.ways + 1)
+        done = Done(
+            counts=counts,
+            latency_s=np.empty(room),
+            records=np.empty(room),
+            pieces=np.zeros(1, dtype=np.int64),
         )
-        self.done.append((out[0, :written].copy(), out[1, :written].copy()))
+        state = State(
+            degree=self.degree,
+            paused=self.paused,
+            queues=self.queues,
+            entries=self.entries,
+            done=done,
+        )
+        flow(self.graph, state, steps)
+        ended = int(done.pieces[0])
+        self.done.append((done.latency_s[:ended].copy(), done.records[:ended].copy()))
 
     def _history(self) -> History:
         counts = np.stack(self.seen)
+        queues = self.queues
         operators = {}
         for i, name in enumerate(self.names):
             received, processed, emitted, busy_s = counts[:, :, i].T
             with np.errstate(invalid="ignore", divide="ignore"):
                 cost_ms = np.where(processed > 0, 1000 * busy_s / processed, np.nan)
-            at = np.arange(self.head[i], self.tail[i]) % _PIECES
+            at = np.arange(queues.head[i], queues.tail[i]) % queues.records.shape[1]
             operators[name] = Observed(
-                received,
-                processed,
-                emitted,
-                cost_ms,
-                float(self.amount[i, at].sum()),
-                int(self.degree[i]),
-                int(self.unchanged[i]),
+                received=received,
+                processed=processed,
+                emitted=emitted,
+                cost_ms=cost_ms,
+                pending=float(queues.records[i, at].sum()),
+                degree=int(self.degree[i]),
+                unchanged=int(self.unchanged[i]),
             )
         return History(self.period_s, operators)
+
+
+def _graph(topology: Topology, nodes: Mapping[str, Node]) -> Graph:
+    """Return the operators' properties as arrays, in the order of the topology."""
+    names = list(topology.parents)
+    links = np.zeros((len(names), len(names)), dtype=np.bool_)
+    for child, parents in topology.parents.items():
+        for parent in parents:
+            links[names.index(parent), names.index(child)] = True
+    is_source = np.array([not parents for parents in topology.parents.values()])
+    cost_s = np.array([nodes[name].cost_ms / 1000 for name in names])
+    selectivity = np.array([nodes[name].selectivity for name in names])
+    return Graph(
+        links=links,
+        is_source=is_source,
+        cost_s=cost_s,
+        selectivity=selectivity,
+        expected=expected_records(links, is_source, selectivity),
+        service_s=longest_service_s(links, cost_s),
+    )
+
+
+def _entries(operators: int, rates: Float64, timeout_s: float) -> Entries:
+    arrivals = np.repeat(rates * STEP_S, round(1 / STEP_S))
+    steps = arrivals.size
+    never = math.isinf(timeout_s)
+    return Entries(
+        arrivals=arrivals,
+        timeout=steps + 1 if never else max(1, _steps(timeout_s)),
+        entered=np.zeros(steps),
+        left=np.zeros((operators, steps)),
+        timed_out=np.zeros(1),
+    )
 
 
 def _steps(seconds: float) -> int:

@@ -1,4 +1,4 @@
-"""What a simulation gives."""
+"""The result of a simulation."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,14 @@ from penstock.sim.workloads import Stream
 
 @dataclass(frozen=True)
 class StateChange:
-    """Somebody changed its state: the scheduler, or the tracker of an instance."""
+    """Change of the state of a policy, or of its tracker at an instance.
+
+    Attributes:
+        record: number of the record at which the state changed.
+        time_ms: time at which that record arrived.
+        who: name of the policy ("scheduler", "shedder") or of the instance of the tracker.
+        state: new state.
+    """
 
     record: int
     time_ms: float
@@ -24,20 +31,20 @@ class StateChange:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What happened.
+    """Result of the simulation of an operator.
 
     Attributes:
-        completion_ms: per record, waiting plus execution.
-        executed_ms: per record, execution alone.
-        instances: per record, where it was executed; -1 if it was shed, its times are 0 then.
-        load_ms: per instance, total execution time.
-        messages: how many messages the instances sent to the scheduler.
-        message_bytes: their size in total.
-        scheduler_bytes: the grouping's memory at the end.
+        completion_ms: waiting plus execution time of each record; 0 for a shed record.
+        executed_ms: execution time of each record; 0 for a shed record.
+        instances: instance that executed each record; -1 for a shed record.
+        load_ms: total execution time of each instance.
+        messages: number of messages that the instances sent to the scheduler.
+        message_bytes: total size of these messages.
+        scheduler_bytes: memory of the grouping at the end.
         tracker_bytes: memory of the largest tracker at the end; 0 without trackers.
-        changes: of states, in the order of time.
+        changes: changes of state, in the order of time.
         moves: virtual workers that were moved between instances, the mean over sources.
-        stream: what was executed.
+        stream: stream that was executed.
     """
 
     completion_ms: Float64
@@ -66,7 +73,7 @@ class Result:
 
     @cached_property
     def kept(self) -> Bool:
-        """Which records were executed and not shed."""
+        """Whether each record was executed and not shed."""
         return self.instances >= 0
 
     def dropped_ratio(self, start: int = 0, stop: int | None = None) -> float:
@@ -86,12 +93,12 @@ class Result:
 
     @property
     def memory(self) -> float:
-        """Places where keys have state, over the number of keys: 1 if every key has one."""
+        """Instances on which a key has state, the mean over keys: 1 if every key has one."""
         kept = self.kept
         return replication(self.stream.keys[kept], self.instances[kept], self.load_ms.size)
 
     def utilization(self, slots: int) -> Float64:
-        """Work given to each instance in each of `slots` equal slots of time, over its length."""
+        """Work that each instance received in each of `slots` equal slots, over a slot's length."""
         arrivals = self.stream.arrivals_ms
         if not arrivals.size or arrivals[-1] <= arrivals[0]:
             raise PenstockError("utilization needs records that arrive over time; see Stream.every")
@@ -104,7 +111,7 @@ class Result:
         return work.reshape(slots, k) / length_ms
 
     def queues(self, slots: int) -> Int64:
-        """Records that have arrived and are not done at the end of each slot, per instance."""
+        """Records that have arrived and are not done at the end of each slot, by instance."""
         arrivals = self.stream.arrivals_ms
         if not arrivals.size:
             return np.zeros((slots, self.load_ms.size), dtype=np.int64)
@@ -120,7 +127,7 @@ class Result:
 
 
 def replication(keys: Int64, instances: Int32, count: int) -> float:
-    """Places where keys have been, over the number of keys; 1 if every key has one place."""
+    """Return the number of instances that a key was routed to, the mean over keys."""
     distinct, numbered = np.unique(keys, return_inverse=True)
     if not distinct.size:
         return 0.0

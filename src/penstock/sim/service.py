@@ -1,6 +1,7 @@
-"""What engines share: instances that serve first in, first out, at speeds that change."""
+"""Instances that serve their records first in, first out, at speeds that may change."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
-from penstock.policies.kernels import Float64, Int32, Int64, kernel
+from penstock.policies.kernels import Float64, Int32, kernel
 from penstock.policies.learner import Learner
 from penstock.policies.validation import float64s, positive, whole
 from penstock.sim.result import Result
@@ -17,12 +18,34 @@ from penstock.sim.workloads import Stream
 Schedule = Sequence[tuple[int, npt.ArrayLike]]
 
 
+class Execution(NamedTuple):
+    """Arrays of a simulation, as the kernels take them.
+
+    Attributes:
+        arrivals_ms: time at which each record arrives.
+        costs_ms: cost of each record on an instance with slowdown 1.
+        instances: instance of each record, filled in by the engine; negative for a shed record.
+        executed_ms: execution time of each record, filled in by `serve`; 0 for a shed record.
+        finished_ms: time at which each record is done, filled in by `serve`.
+        slowdown: current slowdown of each instance.
+        free_ms: time at which each instance has done all records that it received.
+    """
+
+    arrivals_ms: Float64
+    costs_ms: Float64
+    instances: Int32
+    executed_ms: Float64
+    finished_ms: Float64
+    slowdown: Float64
+    free_ms: Float64
+
+
 class Service:
-    """The instances: when they are free, and what they have done.
+    """The instances of a simulation and the records that they execute.
 
     Args:
-        stream: what arrives.
-        instances: how many.
+        stream: records that arrive.
+        instances: number of instances.
         slowdowns: pairs of a record's number and the instances' slowdowns from there on.
     """
 
@@ -30,46 +53,58 @@ class Service:
         m = len(stream)
         self.stream = stream
         self.schedule = checked_slowdowns(slowdowns, instances)
-        self.slowdown = np.ones(instances)
+        # Record at which slowdowns change next; the stream's length if they do not.
+        self.next_change = self._next_change()
+        # Number of the records that have been executed.
+        self.executed = 0
         start_ms = float(stream.arrivals_ms[0]) if m else 0.0
-        self.free_ms = np.full(instances, min(0.0, start_ms))
-        self.finished_ms = np.empty(m)
-        self.executed_ms = np.empty(m)
-        self.instances = np.empty(m, dtype=np.int32)
-        self._given = self.instances, stream.arrivals_ms, stream.costs_ms
-        self._outcome = self.free_ms, self.executed_ms, self.finished_ms
+        self.execution = Execution(
+            arrivals_ms=stream.arrivals_ms,
+            costs_ms=stream.costs_ms,
+            instances=np.empty(m, dtype=np.int32),
+            executed_ms=np.empty(m),
+            finished_ms=np.empty(m),
+            slowdown=np.ones(instances),
+            free_ms=np.full(instances, min(0.0, start_ms)),
+        )
 
-    def next_change(self) -> int:
-        """Record at which slowdowns change next; the stream's length if they do not."""
-        return min(self.schedule[0][0], len(self.stream)) if self.schedule else len(self.stream)
+    def _next_change(self) -> int:
+        m = len(self.stream)
+        return min(self.schedule[0][0], m) if self.schedule else m
 
     def change(self, record: int) -> bool:
-        """Take the slowdowns of this record, if they are others."""
-        changed = False
+        """Apply the slowdowns that start at or before a record; return whether there were any."""
+        if not self.schedule or self.schedule[0][0] > record:
+            return False
+        self.execute_until(record)
         while self.schedule and self.schedule[0][0] <= record:
-            self.slowdown = self.schedule.pop(0)[1]
-            changed = True
-        return changed
+            self.execution.slowdown[:] = self.schedule.pop(0)[1]
+        self.next_change = self._next_change()
+        return True
 
-    def tell_slowdowns(self, policy: Learner) -> None:
-        """Tell a yardstick how fast instances really are."""
+    def report_slowdowns(self, policy: Learner) -> None:
+        """Report the true slowdowns to a policy that serves as a yardstick."""
         if policy.knows_truth:
-            for instance, slowdown in enumerate(self.slowdown):
+            for instance, slowdown in enumerate(self.execution.slowdown):
                 policy.observe(Feedback(instance, slowdown=float(slowdown)))
 
-    def execute(self, start: int, stop: int) -> None:
-        """Execute records whose instances have been filled in."""
-        serve(start, stop, *self._given, self.slowdown, *self._outcome)
+    def execute_until(self, stop: int) -> None:
+        """Execute all records up to `stop`; their instances have been filled in."""
+        serve(self.execution, self.executed, stop)
+        self.executed = stop
 
     def result(self, groupings: Sequence[Grouping], **more: object) -> Result:
-        """Return what happened."""
-        k = self.free_ms.size
-        kept = self.instances >= 0
-        load = np.bincount(self.instances[kept], weights=self.executed_ms[kept], minlength=k)
+        """Return the result of the simulation, with the fields in `more`."""
+        self.execute_until(len(self.stream))
+        done = self.execution
+        kept = done.instances >= 0
+        load = np.bincount(
+            done.instances[kept], weights=done.executed_ms[kept], minlength=done.free_ms.size
+        )
         return Result(
-            completion_ms=self.finished_ms - self.stream.arrivals_ms,
-            executed_ms=self.executed_ms,
-            instances=self.instances,
+            completion_ms=done.finished_ms - self.stream.arrivals_ms,
+            executed_ms=done.executed_ms,
+            instances=done.instances,
             load_ms=load.astype(np.float64),
             scheduler_bytes=max(grouping.memory_bytes for grouping in groupings),
             moves=float(np.mean([grouping.moves for grouping in groupings])),
@@ -78,8 +113,11 @@ class Service:
         )
 
 
-def refuse_outside(grouping: Grouping, instances: Int32, most: int, least: int = 1) -> None:
-    """Refuse what would be written outside of arrays: a user's grouping may be wrong."""
+def refuse_outside(grouping: Grouping, instances: Int32, *, most: int, least: int = 1) -> None:
+    """Refuse instances that do not exist, and too few or too many of them.
+
+    The engine writes them into arrays, and a grouping of a user may be wrong.
+    """
     if not least <= instances.size <= most or not _inside(instances, grouping.instances):
         raise PenstockError(
             f"{type(grouping).__name__}.route must return one instance from 0 to "
@@ -96,7 +134,7 @@ def _inside(instances: Int32, count: int) -> bool:
 
 
 def checked_slowdowns(slowdowns: Schedule, instances: int) -> list[tuple[int, Float64]]:
-    """Validate slowdowns, and put them in order."""
+    """Validate slowdowns, and return them in the order of their records."""
     schedule = []
     for record, factors in slowdowns:
         array = float64s("slowdowns", factors, instances)
@@ -107,40 +145,16 @@ def checked_slowdowns(slowdowns: Schedule, instances: int) -> list[tuple[int, Fl
 
 
 @kernel
-def serve(
-    start: int,
-    stop: int,
-    instances: Int32,
-    arrivals_ms: Float64,
-    costs_ms: Float64,
-    slowdown: Float64,
-    free_ms: Float64,
-    executed_ms: Float64,
-    finished_ms: Float64,
-) -> None:
-    """First in, first out: execute each record when its instance is done with those before."""
+def serve(execution: Execution, start: int, stop: int) -> None:
+    """Execute each record when its instance is done with all records before it."""
+    instances, arrivals_ms, free_ms = execution.instances, execution.arrivals_ms, execution.free_ms
+    executed_ms, finished_ms = execution.executed_ms, execution.finished_ms
     for i in range(start, stop):
         chosen = instances[i]
         if chosen < 0:  # shed
             executed_ms[i] = 0.0
             finished_ms[i] = arrivals_ms[i]
             continue
-        executed_ms[i] = costs_ms[i] * slowdown[chosen]
+        executed_ms[i] = execution.costs_ms[i] * execution.slowdown[chosen]
         free_ms[chosen] = max(free_ms[chosen], arrivals_ms[i]) + executed_ms[i]
         finished_ms[i] = free_ms[chosen]
-
-
-@kernel
-def records_of(
-    instance: int, start: int, stop: int, instances: Int32, keys: Int64, executed_ms: Float64
-) -> tuple[Int64, Float64]:
-    """Keys and costs of those records from `start` up to `stop` that one instance executed."""
-    own_keys = np.empty(stop - start, dtype=np.int64)
-    own_costs = np.empty(stop - start)
-    found = 0
-    for i in range(start, stop):
-        if instances[i] == instance:
-            own_keys[found] = keys[i]
-            own_costs[found] = executed_ms[i]
-            found += 1
-    return own_keys[:found], own_costs[:found]

@@ -1,36 +1,60 @@
 """Several sources that route on their own, and instances that are watched in time slots.
 
-Records come to the sources in turn. At the end of a slot every instance knows its utilization: the
-work it was given over the slot's length. It tells a source with the acknowledgement of that
-source's next record (piggybacking), so each source hears it at another time, and late if the
-instance has a long queue.
+Records reach the sources in turn. At the end of a slot every instance knows its utilization: the
+work that it received over the slot's length. It reports it to a source with the acknowledgement of
+that source's next record (piggybacking). So each source receives it at another time, and late if
+the instance has a long queue.
 """
 
 import heapq
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
-from penstock.policies.kernels import Bool, Float64, Int32, kernel
+from penstock.policies.kernels import Bool, Float64, kernel
 from penstock.sim.result import Result
-from penstock.sim.service import Schedule, Service, refuse_outside
+from penstock.sim.service import Execution, Schedule, Service, refuse_outside
 from penstock.sim.workloads import Stream
 
-# While acknowledgements are awaited, so many records per source and instance go in one step.
+# Records per source and instance that are executed in one step while acknowledgements are awaited.
 _STEP = 4
 
 
+class _Slot(NamedTuple):
+    """The last time slot that has ended, and the acknowledgements that carry its signals.
+
+    Attributes:
+        closed_ms: time at which the slot ended.
+        awaited: whether a source (row) still waits for an instance (column).
+        acknowledged_ms: time at which an instance (column) acknowledges to a source (row); NaN if
+            there is nothing to send.
+    """
+
+    closed_ms: float
+    awaited: Bool
+    acknowledged_ms: Float64
+
+
+class _Span(NamedTuple):
+    """Records from `start` up to `stop`."""
+
+    start: int
+    stop: int
+
+
 class SourcesRun:
-    """A simulation in steps that end with slots, and where a source hears a signal."""
+    """A simulation in steps. A step ends with a slot, or where a source receives a signal."""
 
     def __init__(
         self,
         grouping: Grouping,
         stream: Stream,
         slowdowns: Schedule,
+        *,
         delay_ms: float,
         sources: int,
         slot_ms: float | None,
@@ -50,12 +74,10 @@ class SourcesRun:
         self.slot_ms = slot_ms
         first_ms = float(stream.arrivals_ms[0]) if len(stream) else 0.0
         self.slot_end_ms = np.inf if slot_ms is None else first_ms + slot_ms
-        self.closed_ms = 0.0
+        shape = sources, grouping.instances
+        self.slot = _Slot(0.0, np.zeros(shape, dtype=np.bool_), np.full(shape, np.nan))
         self.slot_start = 0
         self.oldest = 0
-        shape = sources, grouping.instances
-        self.awaited = np.zeros(shape, dtype=np.bool_)
-        self.heard_ms = np.full(shape, np.nan)
         self.signals: list[Feedback] = []
         self.mailbox: list[tuple[float, int, int, Feedback]] = []
         self.order = count()
@@ -63,7 +85,7 @@ class SourcesRun:
         self.message_bytes = 0
 
     def result(self) -> Result:
-        """Run, and return what happened."""
+        """Run the simulation, and return its result."""
         self._run()
         return self.service.result(
             self.groupings,
@@ -79,57 +101,59 @@ class SourcesRun:
         while at < end:
             if self.service.change(at):
                 for grouping in self.groupings:
-                    self.service.tell_slowdowns(grouping)
+                    self.service.report_slowdowns(grouping)
             while arrivals[at] >= self.slot_end_ms:
                 self._close_slot(at)
             self._deliver(float(arrivals[at]))
             ends_ms = min(self.slot_end_ms, self.mailbox[0][0] if self.mailbox else np.inf)
-            stop = min(self.service.next_change(), int(arrivals.searchsorted(ends_ms)))
-            if self.awaited.any():
-                stop = min(stop, at + _STEP * self.awaited.size)
+            stop = min(self.service.next_change, int(arrivals.searchsorted(ends_ms)))
+            if self.slot.awaited.any():
+                stop = min(stop, at + _STEP * self.slot.awaited.size)
             at = self._advance(at, max(stop, at + 1))
 
     def _advance(self, at: int, stop: int) -> int:
-        """Let every source route its records from `at` up to `stop`, and execute them."""
+        """Let every source route its records from `at` up to `stop`."""
         sources = len(self.groupings)
         for number, grouping in enumerate(self.groupings):
             own = slice(at + (number - at) % sources, stop, sources)
             keys = self.stream.keys[own]
             if keys.size:
                 routed = grouping.route(keys, self.stream.arrivals_ms[own])
-                refuse_outside(grouping, routed, keys.size, least=keys.size)
-                self.service.instances[own] = routed
-        self.service.execute(at, stop)
-        if self.awaited.any():
-            self._acknowledge(at, stop)
+                refuse_outside(grouping, routed, most=keys.size, least=keys.size)
+                self.service.execution.instances[own] = routed
+        if self.slot.awaited.any():
+            self._acknowledge(_Span(at, stop))
         return stop
 
     def _close_slot(self, at: int) -> None:
-        """Take every instance's utilization, to be told to all sources."""
-        service, length_ms = self.service, self.slot_ms
+        """Measure the utilization of every instance, as a signal for all sources."""
+        done, length_ms = self.service.execution, self.slot_ms
         assert length_ms is not None  # noqa: S101 - without slots none is closed
+        self.service.execute_until(at)
         given = slice(self.slot_start, at)
-        k = self.awaited.shape[1]
-        work = np.bincount(service.instances[given], service.executed_ms[given], minlength=k)
+        work = np.bincount(
+            done.instances[given], done.executed_ms[given], minlength=done.free_ms.size
+        )
         self.signals = [Feedback(i, utilization=float(w) / length_ms) for i, w in enumerate(work)]
-        self.awaited[:] = True
-        self.closed_ms = self.slot_end_ms
+        self.slot = self.slot._replace(closed_ms=float(self.slot_end_ms))
+        self.slot.awaited[:] = True
         self.slot_end_ms += length_ms
         self.slot_start = at
-        self.oldest = _first_unfinished(self.oldest, at, service.finished_ms, self.closed_ms)
-        self._acknowledge(self.oldest, at)
+        self.oldest = _first_unfinished(done.finished_ms[:at], self.oldest, self.slot.closed_ms)
+        self._acknowledge(_Span(self.oldest, at))
 
-    def _acknowledge(self, start: int, stop: int) -> None:
+    def _acknowledge(self, records: _Span) -> None:
         """Send the slot's signals with the first record of each source that is done after it."""
-        done = self.service.instances, self.service.finished_ms
-        _acknowledged(start, stop, self.closed_ms, *done, self.awaited, self.heard_ms)
-        for source, instance in np.argwhere(~np.isnan(self.heard_ms)):
+        self.service.execute_until(records.stop)
+        _acknowledged(self.service.execution, self.slot, records)
+        sent_ms = self.slot.acknowledged_ms
+        for source, instance in np.argwhere(~np.isnan(sent_ms)):
             signal = self.signals[instance]
-            when_ms = float(self.heard_ms[source, instance]) + self.delay_ms
+            when_ms = float(sent_ms[source, instance]) + self.delay_ms
             heapq.heappush(self.mailbox, (when_ms, next(self.order), int(source), signal))
             self.messages += 1
             self.message_bytes += signal.message_bytes
-        self.heard_ms[:] = np.nan
+        sent_ms[:] = np.nan
 
     def _deliver(self, now_ms: float) -> None:
         while self.mailbox and self.mailbox[0][0] <= now_ms:
@@ -138,26 +162,18 @@ class SourcesRun:
 
 
 @kernel
-def _first_unfinished(start: int, stop: int, finished_ms: Float64, now_ms: float) -> int:
-    while start < stop and finished_ms[start] <= now_ms:
+def _first_unfinished(finished_ms: Float64, start: int, now_ms: float) -> int:
+    while start < finished_ms.size and finished_ms[start] <= now_ms:
         start += 1
     return start
 
 
 @kernel
-def _acknowledged(
-    start: int,
-    stop: int,
-    closed_ms: float,
-    instances: Int32,
-    finished_ms: Float64,
-    awaited: Bool,
-    heard_ms: Float64,
-) -> None:
+def _acknowledged(execution: Execution, slot: _Slot, records: _Span) -> None:
     """Note when each awaited pair of source and instance is done with its first record."""
-    sources = awaited.shape[0]
-    for i in range(start, stop):
-        source, instance = i % sources, instances[i]
-        if awaited[source, instance] and finished_ms[i] > closed_ms:
-            awaited[source, instance] = False
-            heard_ms[source, instance] = finished_ms[i]
+    sources = slot.awaited.shape[0]
+    for i in range(records.start, records.stop):
+        source, instance = i % sources, execution.instances[i]
+        if slot.awaited[source, instance] and execution.finished_ms[i] > slot.closed_ms:
+            slot.awaited[source, instance] = False
+            slot.acknowledged_ms[source, instance] = execution.finished_ms[i]

@@ -1,4 +1,4 @@
-"""Streams to rehearse with: keys, what each record costs, and when it arrives."""
+"""Streams to rehearse with: the key, the cost and the time of arrival of each record."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -28,8 +28,8 @@ class Stream:
 
     Attributes:
         keys: key of each record.
-        costs_ms: what each record costs on an instance with slowdown 1.
-        arrivals_ms: when each record arrives, never decreasing.
+        costs_ms: cost of each record on an instance with slowdown 1.
+        arrivals_ms: time at which each record arrives, never decreasing.
 
     Example:
         >>> stream = Stream.of([1, 2, 1], [10.0, 1.0, 10.0]).every(interval_ms=1.0)
@@ -43,7 +43,7 @@ class Stream:
 
     @classmethod
     def of(cls, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> Self:
-        """Check and take arrays; all records arrive at time 0."""
+        """Return a stream of these records, all of which arrive at time 0."""
         array = int64_keys("keys", keys)
         costs = validation.non_negatives("costs_ms", costs_ms, array.size)
         return cls(array, costs, np.zeros(array.size))
@@ -86,13 +86,13 @@ class Stream:
         )
 
     def exact_costs(self) -> Exact:
-        """Return what Full Knowledge is fed with."""
+        """Return the true cost of each key, as `FullKnowledge` needs it."""
         keys, first = np.unique(self.keys, return_index=True)
         return Exact(keys, self.costs_ms[first])
 
 
 class Workload(Protocol):
-    """Something that makes streams: the same one for the same seed."""
+    """A source of streams: the same seed gives the same stream."""
 
     def stream(self, seed: int) -> Stream:
         """Draw a stream."""
@@ -108,10 +108,10 @@ class Synthetic:
     Attributes:
         records: m, length of the stream.
         distinct: n, number of keys.
-        exponent: of the Zipf distribution; 0 is the uniform distribution.
+        exponent: exponent of the Zipf distribution; 0 is the uniform distribution.
         cost_values: w_n, number of different costs.
-        min_cost_ms: w_min.
-        max_cost_ms: w_max.
+        min_cost_ms: w_min, smallest cost.
+        max_cost_ms: w_max, largest cost.
         steps: whether the costs have a constant difference or a constant ratio (geometric).
 
     Example:
@@ -142,9 +142,9 @@ class Synthetic:
         known("steps", self.steps, ("constant", "geometric"))
 
     def stream(self, seed: int) -> Stream:
-        """Draw keys, and which key costs what."""
+        """Draw the keys of the records, and the cost of each key."""
         rng = np.random.default_rng(whole("seed", seed, least=0))
-        keys = zipf_keys(rng, self.records, self.distinct, self.exponent)
+        keys = zipf_keys(rng, self.records, self.distinct, exponent=self.exponent)
         space = np.linspace if self.steps == "constant" else np.geomspace
         values = space(self.min_cost_ms, self.max_cost_ms, self.cost_values)
         costs = rng.permutation(np.resize(values, self.distinct))
@@ -155,10 +155,10 @@ class Synthetic:
 class Application:
     """A stand-in for the tweets of the POSG paper's application, section V-C.
 
-    The tweets are not public. What the papers say of them is kept: 500,000 records, 35,000
-    entities of which the most frequent has a share of 0.065, and three classes that cost 25
-    (media), 5 (politicians) and 1 ms (others). Their shares are not told; the ones here give the
-    mean cost of 9.7 ms and the 36% of records of 1 ms that the LAS paper reports of this stream.
+    The tweets are not public, but the papers describe them: 500,000 records and 35,000 entities,
+    of which the most frequent one has a share of 0.065. Three classes of entities cost 25 (media),
+    5 (politicians) and 1 ms (others). The papers do not report the shares of the classes. The
+    shares here give the mean cost of 9.7 ms and the 36% of records of 1 ms of the LAS paper.
 
     Attributes:
         records: length of the stream.
@@ -184,15 +184,15 @@ class Application:
             raise PenstockError(f"shares must be one per cost and sum to 1; got {self.shares}")
 
     def stream(self, seed: int) -> Stream:
-        """Draw entities, and the class of each entity."""
+        """Draw the entities of the records, and the class of each entity."""
         rng = np.random.default_rng(whole("seed", seed, least=0))
         exponent = zipf_exponent(self.top_share, self.distinct)
-        keys = zipf_keys(rng, self.records, self.distinct, exponent)
+        keys = zipf_keys(rng, self.records, self.distinct, exponent=exponent)
         costs = rng.choice(self.costs_ms, size=self.distinct, p=self.shares)
         return Stream.of(keys, costs[keys])
 
 
-def zipf_keys(rng: np.random.Generator, records: int, distinct: int, exponent: float) -> Int64:
+def zipf_keys(rng: np.random.Generator, records: int, distinct: int, *, exponent: float) -> Int64:
     """Draw keys 0..distinct-1, key t with a probability proportional to (t + 1)**-exponent."""
     return drawn_keys(rng, records, _zipf_weights(distinct, exponent))
 

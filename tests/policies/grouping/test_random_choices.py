@@ -10,8 +10,7 @@ from penstock.errors import PenstockError
 from penstock.policies import codec
 from penstock.policies.grouping import BoundedHash, RandomChoices
 from penstock.policies.grouping.slots import owners, salt_of
-from penstock.sim import replication
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import replication, zipf_keys
 
 STREAMS = {
     "all equal": lambda rng, m: np.full(m, rng.integers(-(2**63), 2**63 - 1)),
@@ -79,7 +78,7 @@ def test_imbalance_is_bounded_for_records_that_come_together(keys, n, epsilon, p
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 1.4, 2.0])
 @pytest.mark.parametrize("n", [10, 100])
 def test_keys_are_in_fewer_places_than_with_bounded_hashing(exponent, n):
-    keys = zipf_keys(np.random.default_rng(3), 200_000, 20_000, exponent)
+    keys = zipf_keys(np.random.default_rng(3), 200_000, 20_000, exponent=exponent)
     memory = {
         cls: replication(keys, cls(n, half_life=None).route(keys), n)
         for cls in (RandomChoices, BoundedHash)
@@ -134,7 +133,7 @@ def test_with_little_skew_together_is_where_the_first_hash_says():
 
 def test_the_last_places_are_for_the_hot_key():
     # Rare keys that share a bin with a hot one go elsewhere for good, so are in one place each.
-    keys = zipf_keys(np.random.default_rng(0), 100_000, 10_000, 2.0)
+    keys = zipf_keys(np.random.default_rng(0), 100_000, 10_000, exponent=2.0)
     grouping = RandomChoices(10, half_life=None)
     routed = grouping.route(keys)
     assert 0 in grouping._reserved

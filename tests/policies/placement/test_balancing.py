@@ -5,13 +5,13 @@ import pytest
 
 from penstock.policies.placement import Cluster, Consistent, Flux, LocalSearch, Milp
 from penstock.policies.placement import milp as milp_module
-from penstock.sim.clusters import applied, even_cluster, uneven_cluster
+from penstock.sim import applied, even_cluster, uneven_cluster
 
 
 def test_sixty_workers_within_twenty_migrations():
     theirs = []
     for seed in range(10):
-        cluster = uneven_cluster(60, 1200, 0.3, seed)
+        cluster = uneven_cluster(60, 1200, 0.3, seed=seed)
         ours, flux = LocalSearch(20).plan(cluster), Flux(20).plan(cluster)
         assert len(ours.moves) <= 20
         assert len(flux.moves) <= 20
@@ -22,21 +22,21 @@ def test_sixty_workers_within_twenty_migrations():
 
 
 def test_sixty_workers_without_a_budget():
-    plan = LocalSearch().plan(uneven_cluster(60, 1200, 0.3, 0))
+    plan = LocalSearch().plan(uneven_cluster(60, 1200, 0.3, seed=0))
     assert plan.distance_after <= 0.01
     assert len(plan.moves) < 200
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_near_the_bound_where_the_budget_binds(seed):
-    plan = LocalSearch(10).plan(uneven_cluster(60, 1200, 0.6, seed))
+    plan = LocalSearch(10).plan(uneven_cluster(60, 1200, 0.6, seed=seed))
     assert len(plan.moves) == 10
     assert plan.lower_bound > 5
     assert plan.distance_after <= 1.05 * plan.lower_bound
 
 
 def test_a_thousand_workers():
-    plan = LocalSearch(333).plan(uneven_cluster(1_000, 20_000, 0.3, 0))
+    plan = LocalSearch(333).plan(uneven_cluster(1_000, 20_000, 0.3, seed=0))
     assert len(plan.moves) <= 333
     assert plan.distance_after <= 1.3 * plan.lower_bound
 
@@ -110,7 +110,7 @@ def test_costs_bind():
 
 
 def test_a_goal_saves_migrations():
-    cluster = uneven_cluster(20, 400, 0.3, 0)
+    cluster = uneven_cluster(20, 400, 0.3, seed=0)
     moves = [len(LocalSearch(goal=goal).plan(cluster).moves) for goal in (0.01, 0.5, 3.0, 100.0)]
     assert moves == sorted(moves, reverse=True)
     assert moves[0] > moves[1] > moves[2] > moves[3] == 0
@@ -180,7 +180,7 @@ def test_flux_pairs_first_and_last():
 
 def test_flux_lowers_the_variance():
     for seed in range(5):
-        cluster = uneven_cluster(20, 400, 0.6, seed)
+        cluster = uneven_cluster(20, 400, 0.6, seed=seed)
         plan = Flux(20).plan(cluster)
         before, after = (np.var(cluster.deviations(w)) for w in (cluster.placement, plan.placement))
         assert after < before

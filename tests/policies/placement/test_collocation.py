@@ -13,7 +13,7 @@ from penstock.policies.placement.albic import _talking
 from penstock.policies.placement.partitioning import connected, cut
 from penstock.policies.placement.problem import Problem
 from penstock.policies.placement.together import Together
-from penstock.sim.clusters import applied, chain_traffic, even_cluster, fluctuated
+from penstock.sim import applied, chain_traffic, even_cluster, fluctuated
 
 
 def plain_connected(count, pairs):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.policies.placement import Albic, Cluster, LocalSearch, Milp
-from penstock.sim.clusters import applied
+from penstock.sim import applied
 
 BOTH = [Milp(2), LocalSearch(2)]
 
