@@ -23,18 +23,19 @@ check: $(READY)  ## Run the linters and the type checker
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by side
+bench: $(READY) java  ## Measure speed, gain and overhead, as ratios
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/placers.py
-	$(BIN)/python benchmarks/gain.py
+	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/place.py
 	$(BIN)/python benchmarks/collocate.py
+	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/overhead.py
 
-docs: $(READY) java  ## Make the pictures of the README and the docs anew
+docs: $(READY) java  ## Make the pictures of the README and the docs again
 	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
