@@ -5,7 +5,7 @@ of min(1 + 5 Pareto(1.3), 1000) ms. The operator sleeps, so the benchmark is lat
 second stream the costs do not depend on the key: nothing can be learnt, and nothing should be lost.
 """
 
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ def costs_without_keys(batches: int, records: int) -> Load:
     return Load.of(keys, rng.uniform(1, 20, keys.size), batches)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The measured batches of one way to share records out.
 
@@ -53,7 +53,6 @@ class Result:
     way: str
     first_batch_ms: float
     batch_ms: float
-    _: KW_ONLY
     to_ideal: float
     busiest_over_mean: float
     records: int
@@ -70,9 +69,9 @@ class Comparison:
 def result_of(trial: BatchTrial, ideal_ms: float, measured: int) -> Result:
     settled_ms = float(trial.duration_ms[-measured:].mean())
     return Result(
-        trial.name,
-        float(trial.duration_ms[0]),
-        settled_ms,
+        way=trial.name,
+        first_batch_ms=float(trial.duration_ms[0]),
+        batch_ms=settled_ms,
         to_ideal=settled_ms / ideal_ms,
         busiest_over_mean=trial.busiest_over_mean(len(trial.duration_ms) - measured),
         records=trial.records,

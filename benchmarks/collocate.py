@@ -10,7 +10,7 @@ different executors. Without Penstock they stay there; with `penstock.attach` th
 
 import argparse
 import tempfile
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ KEYS = 320
 SCHEMA = "key long, batch long, load string"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """The outcome of a run.
 
@@ -46,7 +46,6 @@ class Run:
     remote_bytes: float
     between_operators: float
     exact: bool
-    _: KW_ONLY
     moved: int
     plans: list[str]
 
@@ -88,9 +87,9 @@ def run(spark: SparkSession, placer: Placer | None, args: argparse.Namespace) ->
         ) as done:
             remote, between = remote_bytes(spark, done.query, args.last)
             return Run(
-                remote,
-                between,
-                received == args.batches * KEYS,
+                remote_bytes=remote,
+                between_operators=between,
+                exact=received == args.batches * KEYS,
                 moved=done.moved,
                 plans=[one["reason"] for one in done.plans],
             )

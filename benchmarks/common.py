@@ -115,7 +115,7 @@ def new_table(
     """
     table = Table(title=title)
     for heading in labels:
-        table.add_column(heading, no_wrap=not long_labels)
+        table.add_column(heading, no_wrap=not long_labels, overflow="fold")
     for heading in numbers:
         table.add_column(heading, justify="right")
     return table

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -109,7 +109,7 @@ def busiest_over_mean(batches: list[Busy]) -> float:
     return max(total.values()) / (total.total() / EXECUTORS) if total else float("nan")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """The outcome of a run.
 
@@ -125,7 +125,6 @@ class Run:
     name: str
     taken_s: list[float]
     exact: bool
-    _: KW_ONLY
     moved: int
     plans: list[dict[str, Any]]
     batches: list[Busy]
@@ -170,9 +169,9 @@ def run(
         ) as done:
             expected = [(key, total) for key in range(KEYS) for total in range(1, batches + 1)]
             return Run(
-                name,
-                sink.taken_s,
-                sorted(sink.rows) == expected,
+                name=name,
+                taken_s=sink.taken_s,
+                exact=sorted(sink.rows) == expected,
                 moved=done.moved,
                 plans=done.plans,
                 batches=busy_in(spark, done.query),

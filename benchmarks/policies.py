@@ -5,7 +5,7 @@ than numbers of different machines. The goals are those of the project, for a cu
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich.console import Console
@@ -38,7 +38,7 @@ from penstock.sim.workloads import zipf_keys
 INSTANCES = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Speed:
     """The speed of a policy.
 
@@ -53,7 +53,6 @@ class Speed:
     action: str
     policy: str
     million_per_s: float
-    _: KW_ONLY
     ratio_to_round_robin: float
     goal: Goal | None = None
 
@@ -105,9 +104,13 @@ def speed_of(
     action: str, policy: str, records: int, *, taken_s: float, base_s: float, goal: Goal | None
 ) -> Speed:
     """Return the speed of a policy from its own time, and from that of round robin."""
-    million_per_s = records / taken_s / 1e6
-    ratio = base_s / taken_s
-    return Speed(action, policy, million_per_s, ratio_to_round_robin=ratio, goal=goal)
+    return Speed(
+        action=action,
+        policy=policy,
+        million_per_s=records / taken_s / 1e6,
+        ratio_to_round_robin=base_s / taken_s,
+        goal=goal,
+    )
 
 
 @dataclass(frozen=True)

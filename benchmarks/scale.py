@@ -37,7 +37,7 @@ TICK_S = 0.5
 TOP_START_S, TOP_STOP_S = 170, 181
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Load:
     """The load of a run over time.
 
@@ -49,7 +49,6 @@ class Load:
     """
 
     phases: tuple[tuple[float, float], ...]
-    _: KW_ONLY
     kill_s: float
     alone_s: float
     period_s: float
@@ -67,11 +66,13 @@ class Load:
         return float(np.interp(second, ends, loads))
 
 
-FULL = Load(((30, 1), (120, 4), (30, 4), (30, 1), (120, 1)), kill_s=165, alone_s=180, period_s=10.0)
-QUICK = Load(((5, 1), (5, 2), (5, 1)), kill_s=8, alone_s=8, period_s=2.0)
+FULL = Load(
+    phases=((30, 1), (120, 4), (30, 4), (30, 1), (120, 1)), kill_s=165, alone_s=180, period_s=10.0
+)
+QUICK = Load(phases=((5, 1), (5, 2), (5, 1)), kill_s=8, alone_s=8, period_s=2.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scenario:
     """A run to make.
 
@@ -85,7 +86,6 @@ class Scenario:
     name: str
     executors: int
     length_s: float
-    _: KW_ONLY
     kills_driver: bool = False
 
 
@@ -121,7 +121,7 @@ class Feed:
         self.sent.append(stop)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """The states of a run, second by second.
 
@@ -138,7 +138,6 @@ class Run:
     name: str
     at_s: np.ndarray
     executors: np.ndarray
-    _: KW_ONLY
     backlog: np.ndarray
     records: int
     exact: bool
@@ -222,9 +221,9 @@ def read_run(name: str, folder: Path, feed: Feed) -> Run:
     journal = read_lines(folder / "journal.jsonl")
     shown = at_s >= 0
     return Run(
-        name,
-        at_s[shown],
-        np.array([one["executors"] for one in states])[shown],
+        name=name,
+        at_s=at_s[shown],
+        executors=np.array([one["executors"] for one in states])[shown],
         backlog=np.maximum(0, sent - processed)[shown],
         records=ids.size,
         exact=bool(np.array_equal(ids, np.arange(feed.sent[-1]))),
@@ -285,9 +284,14 @@ def main() -> None:
     args = options.parse()
     load = QUICK if args.quick else FULL
     scenarios = [
-        Scenario("one executor", 1, load.alone_s),
-        Scenario("attach", MOST_EXECUTORS, load.length_s),
-        Scenario("attach, driver killed", MOST_EXECUTORS, load.length_s, kills_driver=True),
+        Scenario(name="one executor", executors=1, length_s=load.alone_s),
+        Scenario(name="attach", executors=MOST_EXECUTORS, length_s=load.length_s),
+        Scenario(
+            name="attach, driver killed",
+            executors=MOST_EXECUTORS,
+            length_s=load.length_s,
+            kills_driver=True,
+        ),
     ]
     runs = []
     with StandaloneCluster(workers=MOST_EXECUTORS) as cluster:

@@ -5,7 +5,7 @@ through in batches that take as long as the target. Then records arrive at 1.5 t
 without shedding, where waiting times grow without end, and with it.
 """
 
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +20,7 @@ INSTANCES = 8
 LOAD = 1.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """Waiting times and counts of a trial.
 
@@ -38,7 +38,6 @@ class Result:
     way: str
     waiting_ms: float
     first_half_ms: float
-    _: KW_ONLY
     second_half_ms: float
     dropped: float
     received: int
@@ -48,9 +47,9 @@ class Result:
 def result_of(way: str, trial: LiveTrial, *, start_s: float, stop_s: float) -> Result:
     middle_s = (start_s + stop_s) / 2
     return Result(
-        way,
-        trial.waiting(start_s, stop_s),
-        trial.waiting(start_s, middle_s),
+        way=way,
+        waiting_ms=trial.waiting(start_s, stop_s),
+        first_half_ms=trial.waiting(start_s, middle_s),
         second_half_ms=trial.waiting(middle_s, stop_s),
         dropped=trial.dropped(start_s, stop_s),
         received=trial.received,
