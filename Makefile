@@ -28,12 +28,13 @@ check: $(READY)  ## Run the linters and the type checker
 bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by side
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/placers.py
-	$(BIN)/python benchmarks/gain.py
+	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/place.py
 	$(BIN)/python benchmarks/collocate.py
+	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/overhead.py
 
 docs: $(READY) java  ## Draw the pictures of the docs again

@@ -1,14 +1,13 @@
-"""Keyed aggregation with a costly update: `groupBy` of Spark against `penstock.aggregate`.
+"""How much faster is `penstock.aggregate` than Spark's `groupBy` if an update is costly?
 
-Eight tasks and Zipf keys. The update sleeps (it stands for a call to a model or a database):
-latency-bound. All ways run the same Python update on the same stream, and must give exactly the
-same result.
+Eight tasks and Zipf keys. The update sleeps, as a call to a model or a database would, so the
+benchmark is latency-bound. All ways run the same Python update on the same stream, and must return
+exactly the same result.
 """
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,20 +20,21 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from rich.console import Console
-from rich.table import Table
 
 import penstock
+from common import Options, new_table, write_report, yes_or_no
 from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
 INSTANCES, KEYS = 8, 10_000
 SCHEMA = "key long, count long, total long"
-# Zipf exponents, and how many times faster than the best other way it should be.
+PENSTOCK = "penstock"
+# Zipf exponents, and how many times as fast as the best other way Penstock should be.
 GOALS = {1.4: 2.5, 1.8: 3.5}
 
 
 class Score:
-    """Count and sum of values, after something that takes its time."""
+    """Counts and sums values; every update takes a while."""
 
     def __init__(self, cost_ms: float) -> None:
         self.cost_ms = cost_ms
@@ -77,7 +77,7 @@ def with_state(frame: DataFrame, score: Score) -> DataFrame:
 
 
 class Processor(StatefulProcessor):
-    """The same for transformWithStateInPandas."""
+    """The same update for transformWithStateInPandas."""
 
     def __init__(self, score: Score) -> None:
         self.score = score
@@ -113,14 +113,33 @@ def by_penstock(frame: DataFrame, score: Score) -> DataFrame:
 WAYS: dict[str, Callable[[DataFrame, Score], DataFrame]] = {
     "applyInPandasWithState": with_state,
     "transformWithStateInPandas": transform_with_state,
-    "penstock": by_penstock,
+    PENSTOCK: by_penstock,
 }
+
+
+def possible_ways() -> list[str]:
+    """Return the ways that this environment can run; print the reason for the others."""
+    try:
+        import google.protobuf  # noqa: F401, PLC0415 - may be missing
+    except ImportError as error:
+        Console().print(f"transformWithStateInPandas is skipped: it needs protobuf ({error})")
+        return [way for way, run in WAYS.items() if run is not transform_with_state]
+    return list(WAYS)
+
 
 Counts = dict[int, tuple[int, int]]
 
 
-def run(spark: SparkSession, source: Path, way: str, score: Score) -> tuple[list[float], Counts]:
-    """Return the durations of the batches, and the last row of every key."""
+@dataclass(frozen=True)
+class Run:
+    """A run of one way: the mean duration of its batches, and the last row of every key."""
+
+    batch_ms: float
+    counts: Counts
+
+
+def run(spark: SparkSession, source: Path, way: str, *, score: Score) -> Run:
+    """Run the stream through one way; the first batch is not timed."""
     frame = (
         spark.readStream.schema("key long, value long")
         .option("maxFilesPerTrigger", 1)
@@ -143,11 +162,12 @@ def run(spark: SparkSession, source: Path, way: str, score: Score) -> tuple[list
         )
         query.awaitTermination()
         progress = {p.batchId: p.durationMs["addBatch"] for p in query.recentProgress}
-    return [float(progress[i]) for i in sorted(progress)], last
+    times_ms = [progress[number] for number in sorted(progress)]
+    return Run(float(np.mean(times_ms[1:])), last)
 
 
-def write_stream(folder: Path, exponent: float, batches: int, records: int) -> float:
-    """Write a file a batch; return the share of the most frequent key."""
+def write_stream(folder: Path, exponent: float, *, batches: int, records: int) -> float:
+    """Write a file for each batch; return the share of the most frequent key."""
     rng = np.random.default_rng(1)
     keys = zipf_keys(rng, batches * records, KEYS, exponent=exponent)
     values = rng.integers(0, 1_000, keys.size)
@@ -159,13 +179,71 @@ def write_stream(folder: Path, exponent: float, batches: int, records: int) -> f
     return float(np.bincount(keys).max() / keys.size)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The runs of all ways for one stream.
+
+    Attributes:
+        runs: run of each way, by its name.
+        top: share of the most frequent key.
+        goal: ratio of the best other way's time to Penstock's that should be reached.
+    """
+
+    runs: dict[str, Run]
+    top: float
+    goal: float
+
+    @property
+    def best_other_ms(self) -> float:
+        return min(one.batch_ms for way, one in self.runs.items() if way != PENSTOCK)
+
+    @property
+    def equal(self) -> bool:
+        """Whether all ways return the same."""
+        first, *others = (one.counts for one in self.runs.values())
+        return all(counts == first for counts in others)
+
+    def report(self, records: int) -> dict[str, Any]:
+        counts = self.runs[PENSTOCK].counts
+        batch_ms = {way: one.batch_ms for way, one in self.runs.items()}
+        return {
+            "latency_bound": True,
+            "batch_ms": batch_ms,
+            "records_per_s": {way: 1000 * records / ms for way, ms in batch_ms.items()},
+            "gain": self.best_other_ms / batch_ms[PENSTOCK],
+            "goal": self.goal,
+            "bound": INSTANCES * self.top + (1 - self.top),
+            "keys": len(counts),
+            "records": sum(count for count, _ in counts.values()),
+            "equal": self.equal,
+        }
+
+
+def show(keys: str, comparison: Comparison, *, cost_ms: float, records: int) -> None:
+    table = new_table(
+        f"{keys} keys, {cost_ms:g} ms an update (latency-bound); "
+        f"goal: penstock {comparison.goal:g} times as fast as the best other way",
+        labels=("way",),
+        numbers=("batch ms", "records/s", "best other / this", "equal"),
+    )
+    for way, one in comparison.runs.items():
+        table.add_row(
+            way,
+            f"{one.batch_ms:.0f}",
+            f"{1000 * records / one.batch_ms:,.0f}",
+            f"{comparison.best_other_ms / one.batch_ms:.2f}",
+            yes_or_no(comparison.equal),
+        )
+    Console().print(table)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=6_000, help="records of a batch")
-    parser.add_argument("--batches", type=int, default=3, help="batches; the first is left out")
-    parser.add_argument("--cost-ms", type=float, default=5.0, help="what an update takes")
-    parser.add_argument("--json", type=Path, default=Path("penstock-out/aggregate.json"))
-    args = parser.parse_args()
+    options = Options("aggregate", __doc__)
+    options.size("records", 6_000, 300, meaning="number of records of a batch")
+    options.size("batches", 3, 2, meaning="number of batches; the first is not timed")
+    options.size("cost_ms", 5.0, 1.0, meaning="duration of an update")
+    args = options.parse()
+    ways = possible_ways()
     spark = session(
         f"local[{INSTANCES}]",
         "penstock-aggregate",
@@ -174,39 +252,16 @@ def main() -> None:
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),
     )
-    report: dict[str, Any] = {}
+    found: dict[str, Comparison] = {}
     for exponent, goal in GOALS.items():
-        with TemporaryDirectory(prefix="penstock-") as folder:
-            top = write_stream(Path(folder), exponent, args.batches, args.records)
-            found = {way: run(spark, Path(folder), way, Score(args.cost_ms)) for way in WAYS}
-        batch_ms = {way: float(np.mean(times[1:])) for way, (times, _) in found.items()}
-        results = [counts for _, counts in found.values()]
-        best_ms = min(ms for way, ms in batch_ms.items() if way != "penstock")
-        report[f"zipf-{exponent}"] = {
-            "latency_bound": True,
-            "batch_ms": batch_ms,
-            "records_per_s": {way: 1000 * args.records / ms for way, ms in batch_ms.items()},
-            "gain": best_ms / batch_ms["penstock"],
-            "goal": goal,
-            "bound": INSTANCES * top + (1 - top),
-            "keys": len(results[0]),
-            "records": sum(count for count, _ in results[0].values()),
-            "equal": all(counts == results[0] for counts in results),
-        }
-    table = Table(title=f"keyed aggregation, {args.cost_ms:g} ms an update (latency-bound)")
-    for column in ("keys", "way", "batch ms", "records/s", "best other / this", "goal", "equal"):
-        left = column in ("keys", "way")
-        table.add_column(column, justify="left" if left else "right", no_wrap=left)
-    for name, one in report.items():
-        best_ms = min(ms for way, ms in one["batch_ms"].items() if way != "penstock")
-        for way, ms in one["batch_ms"].items():
-            rate = f"{one['records_per_s'][way]:,.0f}"
-            goal = f"{one['goal']:g}" if way == "penstock" else ""
-            equal = "yes" if one["equal"] else "NO"
-            table.add_row(name, way, f"{ms:.0f}", rate, f"{best_ms / ms:.2f}", goal, equal)
-    Console().print(table)
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    args.json.write_text(json.dumps(report, indent=1) + "\n")
+        with TemporaryDirectory(prefix="penstock-") as name:
+            folder = Path(name)
+            top = write_stream(folder, exponent, batches=args.batches, records=args.records)
+            runs = {way: run(spark, folder, way, score=Score(args.cost_ms)) for way in ways}
+        found[f"Zipf-{exponent}"] = Comparison(runs, top, goal)
+    for keys, comparison in found.items():
+        show(keys, comparison, cost_ms=args.cost_ms, records=args.records)
+    write_report(args.json, {keys: one.report(args.records) for keys, one in found.items()})
 
 
 if __name__ == "__main__":

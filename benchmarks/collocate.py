@@ -1,16 +1,16 @@
-"""Do executors send each other less if key groups that talk live together?
+"""How many bytes between executors does `penstock.attach(place=...)` save by collocation?
 
-Two stateful operators in a row (deduplication) with the same key: what partition i of the first one
-sends goes to partition i of the second one. They begin apart, each on another executor, as in the
-ALBIC paper: left alone, they stay so; with `penstock.attach` they come together.
-`spark.shuffle.readHostLocalDisk=false` makes the executors of one machine count as remote.
+Two stateful operators in a row (deduplication) have the same key: partition i of the first one
+sends only to partition i of the second one. As in the ALBIC paper, such partitions start on
+different executors. Without Penstock they stay there; with `penstock.attach` they are collocated.
+`spark.shuffle.readHostLocalDisk=false` makes executors on one machine count as remote.
 
     python benchmarks/collocate.py
 """
 
 import argparse
-import json
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,123 +21,133 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
-from rich.table import Table
 
-import penstock
-from keygroups import begin, tasks
-from penstock.spark.lab import session
+from common import Options, new_table, write_report, yes_or_no
+from keygroups import EXECUTORS, cluster_session, hint_start, processed, read_files, tasks_of_jobs
+from penstock.placement import Albic, Placer
 
-EXECUTORS = 4
-PARTITIONS = 16
+KEY_GROUPS = 16
 KEYS = 320
-BATCHES = 40
-LAST = 8
 SCHEMA = "key long, batch long, load string"
 
 
-def feed(folder: Path) -> None:
-    """One file a batch: every key with a kilobyte that cannot be compressed."""
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The outcome of a run.
+
+    Attributes:
+        remote_bytes: bytes that executors read from each other in a batch, at the end.
+        between_operators: part of these bytes that the second operator reads from the first one.
+        exact: whether every record came out exactly once.
+        moved: number of key groups that have moved.
+        plans: reasons of the plans.
+    """
+
+    remote_bytes: float
+    between_operators: float
+    exact: bool
+    moved: int
+    plans: list[str]
+
+
+def write_stream(folder: Path, batches: int) -> None:
+    """Write a file for each batch: every key with a kilobyte that cannot be compressed."""
     generator = np.random.default_rng(1)
     folder.mkdir()
-    for number in range(BATCHES):
+    for number in range(batches):
         loads = [generator.bytes(512).hex() for _ in range(KEYS)]
         table = pa.table({"key": np.arange(KEYS), "batch": [number] * KEYS, "load": loads})
         pq.write_table(table, folder / f"{number:04}.parquet")
 
 
 def apart(operator: int, partition: int) -> int:
-    """Key groups in turn, those that talk to each other on neighbours."""
+    """Return an executor for a key group; key groups with traffic get neighbouring ones."""
     return partition + operator
 
 
-def run(spark: SparkSession, placer: penstock.placement.Placer | None) -> dict[str, Any]:
-    """Return how many bytes went from executor to executor in the last batches."""
-    seen = [0]
+def run(spark: SparkSession, placer: Placer | None, args: argparse.Namespace) -> Run:
+    received = 0
 
     def sink(batch: DataFrame, number: int) -> None:
+        nonlocal received
         if number <= 1:
-            begin(spark, apart)
-        seen[0] += batch.count()
+            hint_start(spark, apart)
+        received += batch.count()
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        feed(folder / "in")
-        stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        frame = stream.parquet(str(folder / "in"))
+        write_stream(folder / "in", args.batches)
+        frame = read_files(spark, folder / "in", SCHEMA)
         for _ in range(2):
-            # Computed, so that Spark does not know that it is still partitioned by it.
+            # The key is computed, so Spark shuffles again although nothing changes.
             frame = frame.withColumn("key", sf.abs("key")).dropDuplicates(["key", "batch"])
-        query = (
-            frame.writeStream.outputMode("append")
-            .foreachBatch(penstock.with_placement(sink))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .start()
-        )
-        attached = None
-        if placer is not None:
-            attached = penstock.attach(query, place=placer, period="5 s")
-        query.processAllAvailable()
-        remote, between = remote_bytes(spark, query)
-        entries = attached.journal.entries() if attached else []
-        plans = [one for one in entries if one["kind"] == "plan" and one.get("moves")]
-        moved = attached.stats().moved if attached else 0
-        query.stop()
-    return {
-        "remote_bytes": remote,
-        "between_operators": between,
-        "exact": seen[0] == BATCHES * KEYS,
-        "moved": moved,
-        "plans": [one["reason"] for one in plans],
-    }
+        period = f"{args.period_s} s"
+        with processed(
+            frame, sink, folder / "checkpoint", mode="append", placer=placer, period=period
+        ) as done:
+            remote, between = remote_bytes(spark, done.query, args.last)
+            return Run(
+                remote_bytes=remote,
+                between_operators=between,
+                exact=received == args.batches * KEYS,
+                moved=done.moved,
+                plans=[one["reason"] for one in done.plans],
+            )
 
 
-def remote_bytes(spark: SparkSession, query: StreamingQuery) -> tuple[float, float]:
-    """Return bytes that a batch reads from other executors: in all, and by the last operator."""
+def remote_bytes(spark: SparkSession, query: StreamingQuery, last: int) -> tuple[float, float]:
+    """Return the remote bytes of a batch: those of all operators, and of the second one."""
     read = []
-    for _, by_operator in list(tasks(spark, query))[-LAST:]:
+    for _, by_operator in list(tasks_of_jobs(spark, query))[-last:]:
         own = [sum(map(_remote_bytes, by_operator[number])) for number in sorted(by_operator)]
         read.append((sum(own), own[0]))
-    total, last = np.mean(read, axis=0)
-    return float(total), float(last)
+    total, second = np.mean(read, axis=0)
+    return float(total), float(second)
 
 
 def _remote_bytes(task: dict[str, Any]) -> float:
     return float(task["taskMetrics"]["shuffleReadMetrics"]["remoteBytesRead"])
 
 
+def show(alone: Run, placed: Run) -> None:
+    table = new_table(
+        f"two operators of {KEY_GROUPS} key groups, {EXECUTORS} executors",
+        labels=("run",),
+        numbers=("remote KB a batch", "between the operators", "exactly once", "moved"),
+    )
+    for name, one in {"left alone": alone, "attach": placed}.items():
+        table.add_row(
+            name,
+            f"{one.remote_bytes / 1e3:,.0f}",
+            f"{one.between_operators / 1e3:,.0f}",
+            yes_or_no(one.exact),
+            str(one.moved),
+        )
+    console = Console()
+    console.print(table)
+    for reason in placed.plans:
+        console.print(reason)
+    saved = 1 - placed.remote_bytes / alone.remote_bytes
+    console.print(f"remote bytes fall by {saved:.0%} (goal 40%)")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path("penstock-out/collocate.json"))
-    args = parser.parse_args()
-    spark = session(
-        f"local-cluster[{EXECUTORS},1,1024]",
+    options = Options("collocate", __doc__)
+    options.size("batches", 40, 6, meaning="number of batches")
+    options.size("last", 8, 2, meaning="number of batches that are measured, the last ones")
+    options.size("period_s", 5.0, 1.0, meaning="time between two plans")
+    args = options.parse()
+    spark = cluster_session(
         "penstock-collocate",
-        spark__executor__memory="512m",
-        spark__sql__shuffle__partitions=str(PARTITIONS),
-        spark__locality__wait="10s",
+        KEY_GROUPS,
         spark__shuffle__readHostLocalDisk="false",
         spark__shuffle__compress="false",
     )
-    # Loads are small and equal here: what counts is who talks to whom.
-    ways = {
-        "left alone": None,
-        "attach": penstock.placement.Albic(max_migrations=10, max_distance=50),
-    }
-    found = {name: run(spark, placer) for name, placer in ways.items()}
-    console = Console()
-    table = Table(title=f"two operators of {PARTITIONS} key groups, {EXECUTORS} executors")
-    for column in ("run", "remote KB a batch", "between the operators", "exactly once", "moved"):
-        table.add_column(column, justify="left" if column == "run" else "right")
-    for name, one in found.items():
-        sizes = f"{one['remote_bytes'] / 1e3:,.0f}", f"{one['between_operators'] / 1e3:,.0f}"
-        table.add_row(name, *sizes, str(one["exact"]), str(one["moved"]))
-    console.print(table)
-    saved = 1 - found["attach"]["remote_bytes"] / found["left alone"]["remote_bytes"]
-    for reason in found["attach"]["plans"]:
-        console.print(reason)
-    console.print(f"remote bytes fall by {saved:.0%} (goal 40%)")
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    args.json.write_text(json.dumps(found, indent=1) + "\n")
+    alone = run(spark, None, args)
+    # Loads are small and equal here, so only the traffic matters.
+    placed = run(spark, Albic(max_migrations=10, max_distance=50), args)
+    show(alone, placed)
+    write_report(args.json, {"left alone": asdict(alone), "attach": asdict(placed)})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
-"""What does balancing cost on Spark if there is nothing to gain?
+"""How much does `penstock.balance` cost on Spark if there is nothing to gain?
 
-A function that does nothing, against `repartition(k)` and the same function, side by side; then
-many small batches: what the control loop adds to each, and whether the driver's memory grows.
+A function that does nothing runs with `penstock.balance`, and after `repartition(k)`. Then many
+small batches show how much the control loop adds to each, and whether the driver's memory grows.
 """
 
-import argparse
-import json
 import resource
 import statistics
 import time
@@ -18,13 +16,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from rich.console import Console
-from rich.table import Table
 
 import penstock
+from common import Options, new_table, write_report
 from penstock.spark.lab import session
 
 INSTANCES = 8
-# Batches that are not counted: code is loaded and compiled in them.
+# Number of batches that are not counted: code is loaded and compiled in them.
 WARM_UP = 5
 
 
@@ -66,7 +64,7 @@ def memory_mb() -> float:
 
 
 def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
-    """Let many small batches follow one another, and look at the driver."""
+    """Run many small batches, and measure routers and the memory of the driver."""
     operator = penstock.balance(
         nothing,
         key="value",
@@ -87,7 +85,7 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
         while not memory or max(memory) < batches:
             time.sleep(0.2)
             if not query.isActive:
-                raise RuntimeError(f"the query has ended: {query.exception()}")
+                raise RuntimeError(f"the query has failed: {query.exception()}")
             done = query.lastProgress.batchId if query.lastProgress else 0
             for mark in (batches // 10, batches):
                 if done >= mark and mark not in memory:
@@ -95,7 +93,7 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
                     early = early or operator.stats()
         stats = operator.stats()
         tasks = spark.sparkContext.defaultParallelism * (stats.batches - early.batches)
-        spark.sparkContext.setLogLevel("OFF")  # it is stopped in the middle of a batch
+        spark.sparkContext.setLogLevel("OFF")  # the query is stopped in the middle of a batch
         query.stop()
         spark.sparkContext.setLogLevel("ERROR")
         operator.close()
@@ -109,7 +107,7 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
 
 
 class Stepped:
-    """A query that does one small batch when it is told to."""
+    """A query that runs one small batch on request."""
 
     def __init__(self, spark: SparkSession, folder: Path, grouping: str) -> None:
         self._files = folder / "in"
@@ -127,14 +125,14 @@ class Stepped:
         )
 
     def step(self) -> float:
-        """Do a batch of ten records, and return how long it took in milliseconds."""
+        """Run a batch of ten records, and return its duration in milliseconds."""
         written = self._files.with_name("next")
         written.write_text("".join(f"{value}\n" for value in range(10)))
         written.rename(self._files / str(self._steps))
         self._query.processAllAvailable()
-        told = [p for p in self._query.recentProgress if p.batchId == self._steps]
+        progress = [p for p in self._query.recentProgress if p.batchId == self._steps]
         self._steps += 1
-        return float(told[0].durationMs["triggerExecution"])
+        return float(progress[0].durationMs["triggerExecution"])
 
     def stop(self) -> None:
         self._query.stop()
@@ -144,11 +142,11 @@ class Stepped:
 def idle_loop(spark: SparkSession, turns: int, steps: int) -> dict[str, float]:
     """Compare batches routed with a control loop and without one; both go through a router.
 
-    Two queries take turns, batch by batch: whatever else slows a machine or warms a JVM meets both.
-    Two such queries also differ by chance, for as long as they run: so there are several pairs.
+    Two queries take turns, batch by batch, so other load of the machine and a warming JVM affect
+    both. Two such queries also differ by chance while they run, so there are several pairs.
     """
     pairs = [_medians(spark, steps, posg_first=turn % 2 == 0) for turn in range(-1, turns)]
-    without, with_loop = np.array(pairs[1:]).T  # in the first one the JVM gets warm
+    without, with_loop = np.array(pairs[1:]).T  # the JVM warms up in the first pair
     added = with_loop - without
     return {
         "without_loop_ms": float(without.mean()),
@@ -159,7 +157,7 @@ def idle_loop(spark: SparkSession, turns: int, steps: int) -> dict[str, float]:
 
 
 def _medians(spark: SparkSession, steps: int, posg_first: bool) -> tuple[float, float]:
-    """Return what a batch takes in a pair of queries, without and with a loop."""
+    """Return the median duration of a batch in a pair of queries, without and with a loop."""
     names = sorted(("round_robin", "posg"), reverse=not posg_first)
     with TemporaryDirectory(prefix="penstock-") as folder:
         ways = {name: Stepped(spark, Path(folder, name), name) for name in names}
@@ -173,51 +171,68 @@ def _medians(spark: SparkSession, steps: int, posg_first: bool) -> tuple[float, 
     return found["round_robin"], found["posg"]
 
 
+def rows_of(spark: SparkSession, narrow: int, wide: int) -> dict[str, DataFrame]:
+    """Return narrow rows, and rows of 1 KB, by their description."""
+    key = (sf.col("id") % 4096).alias("key")
+    text = sf.repeat(sf.sha2(sf.col("id").cast("string"), 256), 16).alias("text")
+    return {
+        f"{narrow:,} narrow rows": spark.range(narrow).select(key, "id"),
+        f"{wide:,} rows of 1 KB": spark.range(wide).select(key, text),
+    }
+
+
+def show_ratios(found: dict[str, dict[str, float]], runs: int) -> None:
+    table = new_table(
+        f"nothing to do, {INSTANCES} instances, median of {runs} runs (goal: ratio <= 1)",
+        labels=("rows",),
+        numbers=("repartition s", "penstock s", "ratio"),
+    )
+    for name, one in found.items():
+        repartition, penstock_s = f"{one['repartition']:.2f}", f"{one['penstock']:.2f}"
+        table.add_row(name, repartition, penstock_s, f"{one['ratio']:.2f}")
+    Console().print(table)
+
+
+def show_loop(idle: dict[str, float], turns: int, steps: int) -> None:
+    Console().print(
+        f"{turns} x {steps} small batches: {idle['with_loop_ms']:.0f} ms with a control loop, "
+        f"{idle['without_loop_ms']:.0f} ms without, {idle['added_ms']:+.1f} "
+        f"+- {idle['added_se_ms']:.1f} ms (goal: under 5)"
+    )
+
+
+def show_driver(many: dict[str, float]) -> None:
+    Console().print(
+        f"a router works for {many['router_ms']:.1f} ms a batch; the driver has "
+        f"{many['driver_mb_early']:.0f} MB after a tenth of {many['batches']} batches, "
+        f"{many['driver_mb_late']:.0f} MB after all"
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--narrow", type=int, default=5_000_000)
-    parser.add_argument("--wide", type=int, default=1_000_000)
-    parser.add_argument("--batches", type=int, default=500)
-    parser.add_argument("--turns", type=int, default=8, help="pairs of queries")
-    parser.add_argument("--steps", type=int, default=40, help="small batches of each of them")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only-loop", action="store_true", help="only what the loop adds")
-    parser.add_argument("--json", type=Path, default=Path("penstock-out/overhead.json"))
-    args = parser.parse_args()
+    options = Options("overhead", __doc__)
+    options.size("narrow", 5_000_000, 50_000, meaning="number of narrow rows")
+    options.size("wide", 1_000_000, 10_000, meaning="number of rows of 1 KB")
+    options.size("runs", 5, 1, meaning="number of timed runs with these rows")
+    options.size("batches", 500, 10, meaning="number of small batches for the driver's memory")
+    options.size("turns", 8, 2, meaning="number of pairs of queries, with and without a loop")
+    options.size("steps", 40, 2, meaning="number of small batches of each of these queries")
+    options.parser.add_argument(
+        "--only-loop", action="store_true", help="measure only what the control loop adds"
+    )
+    args = options.parse()
     spark = session("local[2]", "penstock-overhead", spark__driver__memory="4g")
     if args.only_loop:
-        Console().print(idle_loop(spark, args.turns, args.steps))
+        show_loop(idle_loop(spark, args.turns, args.steps), args.turns, args.steps)
         return
-    narrow = spark.range(args.narrow).select((sf.col("id") % 4096).alias("key"), "id")
-    text = sf.repeat(sf.sha2(sf.col("id").cast("string"), 256), 16)
-    wide = spark.range(args.wide).select((sf.col("id") % 4096).alias("key"), text.alias("text"))
-    report = {
-        f"{args.narrow:,} narrow rows": compare(narrow, args.runs),
-        f"{args.wide:,} rows of 1 KB": compare(wide, args.runs),
-    }
-    table = Table(
-        title=f"nothing to do, {INSTANCES} instances, median of {args.runs} (goal: ratio <= 1)"
-    )
-    for column in ("rows", "repartition s", "penstock s", "ratio"):
-        table.add_column(column, justify="left" if column == "rows" else "right")
-    for name, found in report.items():
-        table.add_row(name, *(f"{found[key]:.2f}" for key in ("repartition", "penstock", "ratio")))
-    console = Console()
-    console.print(table)
+    frames = rows_of(spark, args.narrow, args.wide)
+    ratios = {name: compare(frame, args.runs) for name, frame in frames.items()}
+    show_ratios(ratios, args.runs)
     many = small_batches(spark, args.batches)
-    idle = report["small batches"] = {**many, **idle_loop(spark, args.turns, args.steps)}
-    console.print(
-        f"{args.turns} x {args.steps} small batches: {idle['with_loop_ms']:.0f} ms "
-        f"with a control loop, {idle['without_loop_ms']:.0f} ms without: {idle['added_ms']:+.1f} "
-        f"+- {idle['added_se_ms']:.1f} ms (goal: under 5); a router works for "
-        f"{idle['router_ms']:.1f} ms a batch"
-    )
-    console.print(
-        f"driver: {idle['driver_mb_early']:.0f} MB after a tenth of {idle['batches']} batches, "
-        f"{idle['driver_mb_late']:.0f} MB after all"
-    )
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    args.json.write_text(json.dumps(report, indent=1) + "\n")
+    show_driver(many)
+    idle = idle_loop(spark, args.turns, args.steps)
+    show_loop(idle, args.turns, args.steps)
+    write_report(args.json, {**ratios, "small batches": {**many, **idle}})
 
 
 if __name__ == "__main__":

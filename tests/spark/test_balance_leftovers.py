@@ -130,7 +130,7 @@ def run_example(name, *arguments):
 
 
 def test_the_example_of_flights_counts_exactly():
-    printed = run_example("naive_bayes", "--flights", 20_000, "--files", 2)
+    printed = run_example("aggregate_naive_bayes", "--flights", 20_000, "--files", 2)
     assert "15,000 flights, 90,000 features counted" in printed
     assert "every feature counted exactly once: yes" in printed
     assert "AUC on the last 5,000 flights: 0." in printed
@@ -139,7 +139,7 @@ def test_the_example_of_flights_counts_exactly():
 def test_the_example_of_jobs_in_sequence_counts_exactly():
     # The longest one: five stateful operators, one of which is a join.
     options = "--job 4 --weeks 1 --days 5 --key-groups 2 --master local[2] --left-alone"
-    printed = run_example("airline", *options.split())
+    printed = run_example("place_airline", *options.split())
     assert "by_courier: 102 rows" in printed
     assert "every flight counted exactly once: yes" in printed
 
@@ -147,7 +147,7 @@ def test_the_example_of_jobs_in_sequence_counts_exactly():
 def test_the_example_of_tweets_runs(tmp_path):
     tweets = [{"entity": f"@user{n % 9}", "text": "hello"} for n in range(60)]
     (tmp_path / "0.json").write_text("\n".join(map(json.dumps, tweets)))
-    printed = run_example("tweets", "--source", tmp_path, "--seconds", 8)
+    printed = run_example("balance_tweets", "--source", tmp_path, "--seconds", 8)
     rows = [line.strip("| ").split("|") for line in printed.splitlines() if line.startswith("|")]
     found = {row[0].strip(): row[1].strip() for row in rows}
     assert found.pop("kind") == "count"

@@ -3,12 +3,12 @@
 Arguments: the folder to work in, the number of records.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
 
 from pyspark import TaskContext
+from shared import NUMBERED, counts, write_json
 
 import penstock
 from penstock.spark.lab import session
@@ -26,12 +26,11 @@ def work(record):
 
 
 spark = session("local-cluster[3,1,1024]", "penstock-test-cluster", spark__executor__memory="512m")
-op = penstock.balance(work, key="entity", schema="entity string, n int", instances=3)
+op = penstock.balance(work, key="entity", schema=NUMBERED, instances=3)
 frame = spark.range(0, records, 1, 3).selectExpr("concat('e', id % 5) AS entity", "int(id) AS n")
 found = [row.n for row in frame.transform(op).collect()]
-stats = op.stats()
-counts = {"received": stats.received, "processed": stats.processed, "emitted": stats.emitted}
 executors = {e["executor"] for e in op.journal.entries() if e["kind"] == "observation"}
-result = {"found": found, "executors": sorted(executors), **counts}
-(place / "result.json").write_text(json.dumps(result))
+result = {"found": found, "executors": sorted(executors)}
+result |= counts(op, "received", "processed", "emitted")
+write_json(place / "result.json", result)
 spark.stop()

@@ -1,47 +1,35 @@
-"""A balanced operator and an aggregation, two streams on several executor processes.
+"""A balanced operator and an aggregation: two streams on several executor processes.
 
-In each of them the record `stuck` waits until there is a file `killed`, so that a test can kill
-the executor that has it; the file `stuck-<operator>` names the Python worker.
+In each stream the record `stuck` waits until there is a file `killed`, so that a test can kill its
+executor. The file `stuck-<operator>` has the process of the Python worker.
 
 Arguments: the folder to work in, the number of the record.
 """
 
-import json
-import os
 import sys
-import time
 from pathlib import Path
+
+from shared import (
+    NUMBERED,
+    counts,
+    held_up,
+    keep_totals,
+    source,
+    start_to_parquet,
+    totals,
+    write_json,
+)
 
 import penstock
 from penstock.spark.lab import session
 
 place, stuck = Path(sys.argv[1]), int(sys.argv[2])
-totals = place / "totals"
-totals.mkdir()
-
-
-def wait(operator, record):
-    if record["n"] == stuck:
-        hidden = place / f".stuck-{os.getpid()}"
-        hidden.write_text(str(os.getpid()))
-        hidden.rename(place / f"stuck-{operator}")
-        while not (place / "killed").exists():
-            time.sleep(0.02)
+hold = held_up(place, stuck, mark="stuck-balance", until="killed")
 
 
 def work(record):
-    wait("balance", record)
+    hold(record)
     return record
-
-
-def add(state, record):
-    wait("aggregate", record)
-    return state[0] + 1, state[1] + record["n"]
-
-
-def keep(rows, number):
-    found = {row.entity: [row.records, row.total] for row in rows.collect()}
-    (totals / f"{number:03}").write_text(json.dumps(found))
 
 
 spark = session(
@@ -52,28 +40,21 @@ spark = session(
     spark__shuffle__io__retryWait="1s",
     spark__shuffle__io__maxRetries="1",
 )
-balanced = penstock.balance(work, key="entity", schema="entity string, n int", instances=3)
-aggregated = penstock.aggregate(
-    key="entity",
-    zero=lambda: (0, 0),
-    update=add,
-    merge=lambda state, other: (state[0] + other[0], state[1] + other[1]),
-    finish=lambda state: {"records": state[0], "total": state[1]},
-    schema="records long, total long",
-    instances=3,
-    name="totals",
-)
-stream = spark.readStream.schema("entity string, n int").option("maxFilesPerTrigger", 1)
-rows = stream.json(str(place / "in")).transform(balanced).writeStream.format("parquet")
-changes = stream.json(str(place / "in")).transform(aggregated).writeStream.outputMode("update")
+balanced = penstock.balance(work, key="entity", schema=NUMBERED, instances=3)
+aggregated = totals(held_up(place, stuck, mark="stuck-aggregate", until="killed"), instances=3)
+changes = source(spark, place / "in").transform(aggregated).writeStream.outputMode("update")
 queries = [
-    rows.option("checkpointLocation", str(place / "rows")).start(str(place / "out")),
-    changes.option("checkpointLocation", str(place / "changes")).foreachBatch(keep).start(),
+    start_to_parquet(source(spark, place / "in").transform(balanced), place, "rows"),
+    changes.option("checkpointLocation", str(place / "changes"))
+    .foreachBatch(keep_totals(place / "totals"))
+    .start(),
 ]
 for query in queries:
     query.processAllAvailable()
-stats = {op.name: [op.stats().received, op.stats().processed] for op in (balanced, aggregated)}
-(place / "stats.json").write_text(json.dumps(stats))
+stats = {
+    op.name: list(counts(op, "received", "processed").values()) for op in (balanced, aggregated)
+}
+write_json(place / "stats.json", stats)
 for query in queries:
     query.stop()
 spark.stop()

@@ -1,59 +1,53 @@
-"""Two stateful operators on a local cluster whose key groups all move to one executor.
+"""Two stateful operators on a local cluster; all of their key groups move to one executor.
 
-Arguments: the folder to work in, and how: with a sink that is `placed`, and the executor dies; with
-one that is `plain`; or `endless`, placed and with batches until the driver is killed.
+Arguments: the folder to work in, and the way. `placed` uses `with_placement`, and then kills the
+executor; `plain` uses the sink alone; `endless` is placed, and runs until the driver is killed.
 """
 
-import json
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 from pyspark.sql import functions as sf
+from shared import drop, source, until, write_json
 
 import penstock
 from penstock.spark.lab import session
 
 place, way = Path(sys.argv[1]), sys.argv[2]
-WAIT_S = 300
 PARTITIONS = 6
 GROUPS = 2 * PARTITIONS
 
 
 class Gather(penstock.placement.Placer):
-    """Brings all key groups to the first worker."""
+    """Moves all key groups to the first worker."""
 
     def place(self, cluster):
         return np.zeros(cluster.key_groups, dtype=np.int64), "all to the first one"
 
 
-def until(condition):
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, (attached.stats(), where())
-        time.sleep(0.1)
+def files():
+    """The number of files so far, those of a killed driver included."""
+    return len(list((place / "in").glob("[0-9]*")))
 
 
 def feed():
-    """One more batch: every entity, and those of the batch before once more."""
-    numbers = range(max(0, len(files) - 1), len(files) + 1)
+    """Run one more batch: every entity, and those of the previous batch again."""
+    newest = files()
+    numbers = range(max(0, newest - 1), newest + 1)
     rows = [{"entity": f"e{n}", "n": number} for number in numbers for n in range(30)]
-    files.append(place / "in" / f"{len(files):06}.json")
-    hidden = files[-1].with_name(f".{files[-1].name}")
-    hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    hidden.rename(files[-1])
+    drop(place / "in", rows, start=newest)
     query.processAllAvailable()
 
 
 def sink(batch, number):
     rows = sorted((row["entity"], row["n"]) for row in batch.collect())
-    # A batch that a killed driver did not end comes again: the same file.
-    (place / "out" / f"{number:06}.json").write_text(json.dumps(rows))
+    # A batch that a killed driver did not complete is repeated: it has the same file.
+    write_json(place / "out" / f"{number:06}.json", rows)
 
 
 def where():
-    return dict(attached._placing.groups.where)
+    return dict(attached._placement.groups.where)
 
 
 def together():
@@ -63,7 +57,6 @@ def together():
 
 for folder in ("in", "out"):
     (place / folder).mkdir(exist_ok=True)
-files = sorted((place / "in").glob("[0-9]*"))
 spark = session(
     "local-cluster[3,1,1024]",
     "penstock-test-place",
@@ -71,13 +64,9 @@ spark = session(
     spark__sql__shuffle__partitions=str(PARTITIONS),
     spark__locality__wait="10s",
 )
-records = (
-    spark.readStream.schema("entity string, n int")
-    .option("maxFilesPerTrigger", 1)
-    .json(str(place / "in"))
-)
+records = source(spark, place / "in")
 for _ in range(2):
-    # Computed, or Spark would not shuffle between the two.
+    # The number is computed, or Spark would not shuffle between the two operators.
     records = records.withColumn("n", sf.abs("n")).dropDuplicates(["entity", "n"])
 query = (
     records.writeStream.outputMode("append")
@@ -90,17 +79,17 @@ query = (
 attached = penstock.attach(
     query, place=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
 )
-until(together)
+until(together, lambda: (attached.stats(), where()))
 gathered = where()
 (place / "gathered").touch()
 while way == "endless":
     feed()
 found = {"gathered": len(set(gathered.values())), "moved": attached.stats().moved}
 if way == "placed":
-    # The executor that has everything dies: Spark brings the state back elsewhere.
+    # The executor that has all key groups is killed: Spark loads the state elsewhere.
     (there,) = set(gathered.values())
     spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
-    until(lambda: feed() or there not in where().values())
+    until(lambda: feed() or there not in where().values(), lambda: (attached.stats(), where()))
     found["escaped"] = True
 for _ in range(3):
     feed()
@@ -108,5 +97,5 @@ found["failures"] = attached.stats().failures
 penstock.detach(query)
 query.stop()
 spark.stop()
-found["batches"] = len(files)
-(place / "stats.json").write_text(json.dumps(found))
+found["batches"] = files()
+write_json(place / "stats.json", found)

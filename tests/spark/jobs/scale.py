@@ -1,31 +1,32 @@
-"""A query on a cluster of its own whose executors come and go while records flow.
+"""A query on its own cluster; executors are added and removed while records arrive.
 
-Arguments: the folder to work in, and how executors go: `killed`, `decommissioned`, or by Spark's
-own `dynamic` allocation.
+Arguments: the folder to work in, and how executors are removed: `killed`, `decommissioned`, or by
+Spark's own `dynamic` allocation.
 """
 
-import json
 import logging
 import sys
 import time
 from pathlib import Path
+
+from shared import NUMBERED, counts, drop, start_to_parquet, until, write_json
 
 import penstock
 from penstock.spark.internals.jvm import as_json, status_store
 from penstock.spark.lab import StandaloneCluster, session
 
 place, way = Path(sys.argv[1]), sys.argv[2]
-WAIT_S = 300
+PER_FILE = 40
 logging.basicConfig(filename=place / "warnings.log", level=logging.WARNING)
 
 
-class Told(penstock.scaling.Scaler):
-    """Wants as many instances as it is told to."""
+class Requested(penstock.scaling.Scaler):
+    """Wants the requested number of instances."""
 
     degree = 3
 
     def wanted(self, topology, history):
-        return dict.fromkeys(topology.parents, (Told.degree, "told so"))
+        return dict.fromkeys(topology.parents, (Requested.degree, "requested"))
 
 
 def work(record):
@@ -33,34 +34,27 @@ def work(record):
     return record
 
 
-def until(condition):
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end, attached.stats()
-        time.sleep(0.2)
+def sent():
+    """The number of records sent so far."""
+    return PER_FILE * len(list((place / "in").glob("[0-9]*")))
 
 
 def feed():
-    """Let some more records flow."""
-    first = 40 * len(files)
-    rows = [{"entity": f"e{n % 5}", "n": n} for n in range(first, first + 40)]
-    files.append(place / "in" / f"{first:06}.json")
-    hidden = files[-1].with_name(f".{files[-1].name}")
-    hidden.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    hidden.rename(files[-1])
+    """Send some more records."""
+    first = sent()
+    rows = [{"entity": f"e{n % 5}", "n": n} for n in range(first, first + PER_FILE)]
+    drop(place / "in", rows, start=first // PER_FILE)
 
 
 def reached(executors):
-    """Go on until there are so many executors, with records all the time."""
-    Told.degree = executors
-    until(lambda: feed() or attached.stats().executors == executors)
+    """Request a number of executors, and send records until it is reached."""
+    Requested.degree = executors
+    until(lambda: feed() or attached.stats().executors == executors, attached.stats)
     # The routers follow from the next batch on.
-    until(lambda: feed() or op.stats().active == executors)
+    until(lambda: feed() or op.stats().active == executors, attached.stats)
     return attached.stats().executors
 
 
-files = []
-(place / "in").mkdir()
 feed()
 with StandaloneCluster(workers=3) as cluster:
     spark = session(
@@ -75,18 +69,12 @@ with StandaloneCluster(workers=3) as cluster:
         spark__dynamicAllocation__minExecutors="1",
         spark__decommission__enabled=str(way == "decommissioned").lower(),
     )
-    op = penstock.balance(work, key="entity", schema="entity string, n int", instances=3)
-    query = (
-        spark.readStream.schema("entity string, n int")
-        .json(str(place / "in"))
-        .transform(op)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(place / "checkpoint"))
-        .start(str(place / "out"))
-    )
+    op = penstock.balance(work, key="entity", schema=NUMBERED, instances=3)
+    stream = spark.readStream.schema(NUMBERED).json(str(place / "in"))
+    query = start_to_parquet(stream.transform(op), place)
     attached = penstock.attach(
         query,
-        scale=Told(min_executors=1, max_executors=3),
+        scale=Requested(min_executors=1, max_executors=3),
         period="1 s",
         journal=place / "journal",
     )
@@ -95,12 +83,11 @@ with StandaloneCluster(workers=3) as cluster:
         found["executors"] = [reached(1), reached(3), reached(2)]
         penstock.detach(query)
         found["active"] = op.stats().active
-        told = as_json(spark, status_store(spark).executorList(False))
-        found["removed"] = [one["removeReason"] for one in told if "removeReason" in one]
+        known = as_json(spark, status_store(spark).executorList(False))
+        found["removed"] = [one["removeReason"] for one in known if "removeReason" in one]
     query.processAllAvailable()
-    stats = op.stats()
-    found |= {"sent": 40 * len(files), "received": stats.received, "processed": stats.processed}
+    found |= {"sent": sent(), **counts(op, "received", "processed")}
     found["failures"] = attached.stats().failures
     query.stop()
     spark.stop()
-(place / "stats.json").write_text(json.dumps(found))
+write_json(place / "stats.json", found)

@@ -1,33 +1,25 @@
 """A stream whose operator sheds into a folder; a record can hold it up in the middle of a batch.
 
-The record `stuck` waits until there is a file `go`; the file `stuck` names its Python worker. What
-is shed depends on when a batch begins.
+The record `stuck` waits until there is a file `go`; the file `stuck` has the process of its Python
+worker. The start of a batch decides which records are shed.
 
 Arguments: the folder to work in, the number of the record, the master.
 """
 
-import json
-import os
 import sys
-import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1]))
-from flows import TIMED, moody
+from shared import TIMED, counts, held_up, moody, start_to_parquet, write_json
 
 import penstock
 from penstock.spark.lab import session
 
 place, stuck, master = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+hold = held_up(place, stuck, mark="stuck", until="go")
 
 
 def work(record):
-    if record["n"] == stuck:
-        hidden = place / f".stuck-{os.getpid()}"
-        hidden.write_text(str(os.getpid()))
-        hidden.rename(place / "stuck")
-        while not (place / "go").exists():
-            time.sleep(0.02)
+    hold(record)
     return record
 
 
@@ -49,16 +41,8 @@ op = penstock.balance(
     spill=str(place / "spill"),
 )
 stream = spark.readStream.schema(TIMED).option("maxFilesPerTrigger", 2)
-query = (
-    stream.json(str(place / "in"))
-    .transform(op)
-    .writeStream.format("parquet")
-    .option("checkpointLocation", str(place / "checkpoint"))
-    .start(str(place / "out"))
-)
+query = start_to_parquet(stream.json(str(place / "in")).transform(op), place)
 query.processAllAvailable()
-stats = op.stats()
-found = {name: getattr(stats, name) for name in ("received", "shed", "processed", "fallbacks")}
-(place / "stats.json").write_text(json.dumps(found))
+write_json(place / "stats.json", counts(op, "received", "shed", "processed", "fallbacks"))
 query.stop()
 spark.stop()

@@ -1,12 +1,13 @@
-"""A streaming job of its own: files in, Parquet out, with what the operator has done as JSON.
+"""A streaming job with a balanced operator: files in, Parquet and the operator's counts out.
 
-Arguments: the folder to work in, how long a record takes in milliseconds.
+Arguments: the folder to work in, the cost of a record in milliseconds.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
+
+from shared import NUMBERED, counts, source, start_to_parquet, write_json
 
 import penstock
 from penstock.spark.lab import session
@@ -20,20 +21,9 @@ def work(record):
 
 
 spark = session("local[2]", "penstock-test-stream")
-op = penstock.balance(
-    work, key="entity", schema="entity string, n int", instances=2, journal=place / "journal"
-)
-stream = spark.readStream.schema("entity string, n int").option("maxFilesPerTrigger", 1)
-query = (
-    stream.json(str(place / "in"))
-    .transform(op)
-    .writeStream.format("parquet")
-    .option("checkpointLocation", str(place / "checkpoint"))
-    .start(str(place / "out"))
-)
+op = penstock.balance(work, key="entity", schema=NUMBERED, instances=2, journal=place / "journal")
+query = start_to_parquet(source(spark, place / "in").transform(op), place)
 query.processAllAvailable()
-stats = op.stats()
-found = {"received": stats.received, "processed": stats.processed, "state": stats.state}
-(place / "stats.json").write_text(json.dumps(found))
+write_json(place / "stats.json", counts(op, "received", "processed", "state"))
 query.stop()
 spark.stop()

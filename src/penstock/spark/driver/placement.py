@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Journal
+from penstock.control.keygroups import KeyGroups
 from penstock.control.placement_loop import MigrationPlan, PlacementLoop
 from penstock.policies.placement import Placer
 from penstock.spark import internals
@@ -38,14 +39,18 @@ class QueryPlacement:
         self._placer = placer
         self._dry_run = dry_run
         self._sensor = StateSensor(spark, query, name, journal=journal)
-        groups = self._sensor.groups
-        self._loop = PlacementLoop(name, placer, groups, journal=journal, dry_run=dry_run)
+        self._loop = PlacementLoop(name, placer, self.groups, journal=journal, dry_run=dry_run)
         self._moves = Moves(
             spark,
             self._sensor.run,
             done=self._loop.carried_out,
             failed=lambda reason: journal.write("warning", query=name, reason=reason),
         )
+
+    @property
+    def groups(self) -> KeyGroups:
+        """Loads and executors of the query's key groups."""
+        return self._sensor.groups
 
     @property
     def moved(self) -> int:
@@ -62,7 +67,7 @@ class QueryPlacement:
         if not self._sensor.find_operators():
             return
         for _ in self._sensor.new_batches():
-            self._moves.confirm(self._sensor.groups.where)
+            self._moves.confirm(self.groups.where)
         self.hint()
 
     def decide(self, marked: frozenset[str]) -> None:
@@ -93,4 +98,4 @@ class QueryPlacement:
 
     def holders(self) -> frozenset[str]:
         """Return the executors on which key groups live, or will live."""
-        return frozenset([*self._sensor.groups.where.values(), *self._moves.targets()])
+        return frozenset([*self.groups.where.values(), *self._moves.targets()])

@@ -1,12 +1,12 @@
-"""Let executors follow a stream: more of them before it is too late, fewer when they are idle.
+"""Let the number of executors follow the load: more before they are needed, fewer when idle.
 
-Orders come in waves of two minutes: a steady stream, of which more and then fewer have to ask a
-slow service. `penstock.attach` watches the query and adds and removes executors; it
-would do so for any query, also for one that has no balanced operator.
+The work comes in waves of two minutes: of a steady stream of orders, a changing share calls a slow
+service. `penstock.attach` watches the query, and adds and removes executors. It works for any
+query, also for one without a balanced operator.
 
-    python examples/scale.py                     # starts a cluster of its own
-    python examples/scale.py --master spark://host:7077 --executors 1 8
-    python examples/scale.py --dry-run           # only tells what it would do
+    python examples/scale_waves.py               # starts its own cluster
+    python examples/scale_waves.py --master spark://host:7077 --executors 1 8
+    python examples/scale_waves.py --dry-run     # prints the plans, and changes nothing
 """
 
 import argparse
@@ -22,19 +22,28 @@ import penstock
 from penstock.spark.lab import StandaloneCluster
 
 
-def ask_service(order: dict) -> dict:
-    """Stand for a call that takes a while."""
+def call_service(order: dict) -> dict:
+    """Call a slow service; here a sleep stands for it."""
     time.sleep(0.04)
     return {"order": order["value"]}
 
 
 def main() -> None:
-    """Run the query for a while, and tell every ten seconds what is going on."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--master", help="a cluster that can scale; one of its own by default")
-    parser.add_argument("--executors", type=int, nargs=2, default=(1, 4), metavar=("MIN", "MAX"))
-    parser.add_argument("--seconds", type=float, default=240)
-    parser.add_argument("--dry-run", action="store_true", help="watch only")
+    """Run the query for a while, and print the state every ten seconds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--master", help="master of a cluster; by default the job starts one")
+    parser.add_argument(
+        "--executors",
+        type=int,
+        nargs=2,
+        default=(1, 4),
+        metavar=("MIN", "MAX"),
+        help="least and largest number of executors",
+    )
+    parser.add_argument("--seconds", type=float, default=240, help="length of the run")
+    parser.add_argument("--dry-run", action="store_true", help="print plans, change nothing")
     args = parser.parse_args()
     with contextlib.ExitStack() as stack:
         master = args.master
@@ -44,7 +53,7 @@ def main() -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         spark = (
             SparkSession.builder.master(master)
-            .appName("scale")
+            .appName("scale-waves")
             .config("spark.executor.memory", "512m")
             .config("spark.executor.cores", "1")
             .config("spark.cores.max", str(args.executors[1]))
@@ -57,14 +66,14 @@ def main() -> None:
 
 
 def run(spark: SparkSession, args: argparse.Namespace, folder: str) -> None:
-    """Start the query, attach to it, and show what follows."""
+    """Start the query, attach to it, and print its state until the time is over."""
     ticks = spark.readStream.format("rate").option("rowsPerSecond", 64).load()
-    # The rate source is steady, so what a record costs on average comes and goes. With a source of
-    # your own the scaler also forecasts how many come.
+    # The rate source is steady, so here the mean cost of a record rises and falls. With your own
+    # source the scaler also forecasts the rate of records.
     share = 0.6 - 0.4 * sf.cos(sf.unix_timestamp("timestamp") * 2 * sf.pi() / 120)
     orders = ticks.filter((sf.abs(sf.hash("value")) % 1000) / 1000 < share)
     operator = penstock.balance(
-        ask_service, key="value", schema="order long", instances=args.executors[1]
+        call_service, key="value", schema="order long", instances=args.executors[1]
     )
     query = (
         orders.transform(operator)

@@ -1,11 +1,11 @@
-"""Keep a latency target through a burst: shed what costs most time, and answer it later.
+"""Keep a latency target through a burst: shed the most expensive records, and replay them later.
 
-Spark's rate source sends one and a half times as many records as four tasks can enrich. A minute
-later the job shows what was processed, what was shed, and how long records have waited;
-then it replays what was shed.
+Spark's rate source sends one and a half times as many records as four tasks can enrich. After a
+minute the job prints how many records were processed and shed, and how long records have waited.
+Then it replays the shed records.
 
-    python examples/burst.py
-    python examples/burst.py --target "2 s" --rate 400
+    python examples/shed_burst.py
+    python examples/shed_burst.py --target "2 s" --rate 400
 """
 
 import argparse
@@ -22,23 +22,25 @@ INSTANCES = 4
 
 
 def enrich(order: dict) -> dict:
-    """Do the expensive part: big orders take a look at more things."""
+    """Do the expensive part: some customers need more look-ups than others."""
     time.sleep(0.001 * (1 + order["customer"] % 40))
     return {"customer": order["customer"], "vip": order["vip"]}
 
 
 def main() -> None:
     """Run the burst, then the replay."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rate", type=int, default=300, help="records a second")
     parser.add_argument("--target", default="3 s", help="mean waiting time to hold")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=float, default=60, help="length of the burst")
     args = parser.parse_args()
     spark = SparkSession.builder.master(f"local[{INSTANCES}]").appName("burst").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         ticks = spark.readStream.format("rate").option("rowsPerSecond", args.rate).load()
-        # The rate source says when each record arrived; your source has such a column, too.
+        # The rate source has a column with the arrival of each record; your source needs one, too.
         customer = (sf.hash("value") % 1000 + 1000) % 1000
         orders = ticks.select("timestamp", customer.alias("customer"))
         orders = orders.withColumn("vip", sf.col("customer") < 20)
@@ -48,7 +50,7 @@ def main() -> None:
             key="customer",
             schema="customer long, vip boolean",
             instances=INSTANCES,
-            # Expensive records are shed first, and so more of them are kept.
+            # Expensive records are shed first, so more records are kept.
             shed=penstock.shedding.LoadAware(
                 penstock.shedding.sliding_average(args.target), keep="cheap"
             ),
@@ -63,7 +65,7 @@ def main() -> None:
             .option("checkpointLocation", f"{folder}/checkpoint")
             .start()
         )
-        # A live view: what each task has done, what was shed, how long records have waited.
+        # A live view: busy time of each task, shed records, and waiting times.
         operator.watch(args.seconds)
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
@@ -79,7 +81,7 @@ def main() -> None:
 
 
 def replay(spark: SparkSession, spill: str, folder: str) -> None:
-    """Answer what was shed, now that the burst is over."""
+    """Process the shed records, now that the burst is over."""
     late = penstock.replay(spark, spill)
     query = (
         late.writeStream.format("memory")

