@@ -118,7 +118,8 @@ def check_nothing_known(placer: Placer) -> None:
     for case in cases:
         plan = placer.plan(case)
         assert plan.moves == ()
-        assert plan.reason.startswith("nothing is moved: "), plan.reason
+        assert plan.obstacle, plan.reason
+        assert plan.reason == f"nothing is moved: {plan.obstacle}"
 
 
 def check_one_worker(placer: Placer) -> None:
