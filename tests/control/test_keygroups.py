@@ -134,7 +134,7 @@ def test_nothing_is_planned_while_a_load_is_not_known():
     assert np.isnan(cluster.load[:, 0]).tolist() == [False] * 4 + [True]
     plan = LocalSearch().plan(cluster)
     assert plan.moves == ()
-    assert "the load of 1 key groups is not known" in plan.reason
+    assert "the load of 1 key groups is unknown" in plan.reason
 
 
 # Places.

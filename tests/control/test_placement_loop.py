@@ -287,7 +287,7 @@ def test_nothing_is_moved_for_nothing(budget):
     assert last_reason(loop) == f"nothing is moved: the budget is 0 ({next(iter(budget))})"
 
 
-# What is not known.
+# What is unknown.
 
 
 def test_there_are_no_executors():
@@ -297,6 +297,7 @@ def test_there_are_no_executors():
     plan = loop.plan({})
     assert plan.moves == {}
     assert plan.reason == last_reason(loop) == "nothing is moved: there are no executors"
+    assert plan.obstacle == "there are no executors"
 
 
 def test_no_batch_has_run_yet():
@@ -312,7 +313,7 @@ def test_nothing_is_moved_while_loads_are_not_known():
     assert plan.moves == {}
     assert np.isnan(plan.distance_before)
     [entry] = journal_of(loop, "plan")
-    assert "the load of 8 key groups is not known" in entry["reason"]
+    assert "the load of 8 key groups is unknown" in entry["reason"]
     assert entry["distance"] is None
     assert period(simulated, loop, batches=1).moves
 

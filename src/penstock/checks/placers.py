@@ -172,8 +172,12 @@ def check_nothing_known(placer: Placer) -> None:
             f"{name_of(placer)} must not move anything without key groups, workers that stay and "
             f"known loads; it moves {len(plan.moves)} key groups"
         )
-        assert plan.reason.startswith("nothing is moved: "), (
-            f"{name_of(placer)} must give the reason why nothing is moved; got {plan.reason!r}"
+        assert plan.obstacle, (
+            f"{name_of(placer)} must name the obstacle if nothing can be planned; "
+            f"got the reason {plan.reason!r}"
+        )
+        assert plan.reason == f"nothing is moved: {plan.obstacle}", (
+            f"{name_of(placer)} must give the obstacle as its reason; got {plan.reason!r}"
         )
 
 

@@ -25,12 +25,14 @@ class MigrationPlan:
         distance_before: present load distance, in points.
         distance_after: expected load distance, in points.
         reason: reason, for a person.
+        obstacle: reason why nothing could be planned; "" if there is none.
     """
 
     moves: Mapping[KeyGroup, str]
     distance_before: float
     distance_after: float
     reason: str
+    obstacle: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class PlacementLoop:
             distance_before=planned.distance_before,
             distance_after=planned.distance_after,
             reason=planned.reason,
+            obstacle=planned.obstacle,
         )
         self._write_plan(plan, planned)
         if moves and not self.dry_run:
@@ -130,7 +133,13 @@ class PlacementLoop:
     def _nothing(self, why: str) -> MigrationPlan:
         reason = f"nothing is moved: {why}"
         self._write("plan", moves={}, reason=reason, dry_run=self.dry_run)
-        return MigrationPlan({}, distance_before=np.nan, distance_after=np.nan, reason=reason)
+        return MigrationPlan(
+            moves={},
+            distance_before=np.nan,
+            distance_after=np.nan,
+            reason=reason,
+            obstacle=why,
+        )
 
     def _write_plan(self, plan: MigrationPlan, planned: PlacementPlan) -> None:
         self._write(

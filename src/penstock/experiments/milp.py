@@ -95,7 +95,7 @@ def solved(cluster: Cluster, budget: int, limit_s: float) -> float:
     from penstock.policies.placement.highs import solve  # noqa: PLC0415
 
     problem = LocalSearch(budget).problem(cluster)
-    found, _ = solve(problem, problem.home, 0.0, 1_000_000, limit_s)
+    found, _ = solve(problem, problem.home, enough=0.0, max_nodes=1_000_000, time_limit_s=limit_s)
     return problem.distance(found)
 
 

@@ -70,6 +70,11 @@ class Learner(Policy):
         return self.measurements() is not None
 
     @property
+    def running(self) -> bool:
+        """Whether the policy decides with what it has learnt."""
+        return True
+
+    @property
     def state(self) -> str:
         """The state the policy is in, for plots and journals."""
         return "RUN"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from penstock.policies.placement import Cluster, Consistent, Flux, LocalSearch, Milp
-from penstock.policies.placement import milp as milp_module
 from penstock.sim import applied, even_cluster, uneven_cluster
 
 
@@ -152,7 +151,7 @@ def test_large_problems_are_searched(monkeypatch):
 
 
 def test_the_solver_is_not_asked_where_the_search_is_enough(monkeypatch):
-    monkeypatch.setattr(milp_module, "search", lambda *_: np.array([0, 1, 0, 1]))
+    monkeypatch.setattr(Milp, "balanced", lambda *_: np.array([0, 1, 0, 1]))
     plan = Milp().plan(Cluster([5, 5, 5, 5], [0, 0, 0, 0], [1, 1]))
     assert plan.reason == "load distance 10 -> 0 points (bound 0) with 2 migrations"
 

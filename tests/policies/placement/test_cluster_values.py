@@ -73,7 +73,7 @@ def test_a_cluster_cannot_be_changed():
         ({"placement": [0, 1, 2, -1]}, "placement must name workers from 0 to 2; got -1 at 3"),
         (
             {"capacity": [1, 0, 1]},
-            "capacity must be finite and > 0; got 0 at 1. Mark a worker that can do nothing as "
+            "capacity must be finite and > 0; got 0 at 1. Mark a worker without capacity as "
             "removed",
         ),
         ({"removed": [True]}, "removed must be True or False for each of 3 workers; got [True]"),
@@ -126,7 +126,7 @@ def test_a_budget_is_one_of_two():
         (
             LocalSearch(),
             {"load": [1, np.nan, 1, np.inf]},
-            "the load of 2 key groups is not known, as of 1",
+            "the load of 2 key groups is unknown, for example of key group 1",
         ),
         (LocalSearch(), {"load": [0, 0, 0, 0]}, "all loads are 0"),
         (LocalSearch(), {"removed": [True] * 3}, "all 3 workers are marked for removal"),
@@ -137,6 +137,7 @@ def test_why_nothing_is_moved(placer, changes, reason):
     plan = placer.plan(cluster(**changes))
     assert plan.moves == ()
     assert plan.reason == f"nothing is moved: {reason}"
+    assert plan.obstacle == reason
 
 
 def test_reasons():
@@ -149,7 +150,9 @@ def test_reasons():
     plan = LocalSearch(max_cost=2.5, goal=1).plan(cluster(migration_cost=[2, 2, 2, 2]))
     assert plan.reason.endswith("with 1 migrations that cost 2 of at most 2.5")
     even = Cluster([5, 5], [0, 1], [1, 1])
-    assert LocalSearch().plan(even).reason == "nothing to move: load distance 0 points (bound 0)"
+    plan = LocalSearch().plan(even)
+    assert plan.reason == "nothing to move: load distance 0 points (bound 0)"
+    assert plan.obstacle == ""
 
 
 def test_moves_that_relieve_most_come_first():

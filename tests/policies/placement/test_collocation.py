@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.policies.placement import Albic, Cluster, Cola, LocalSearch, Traffic
-from penstock.policies.placement.albic import _talking
+from penstock.policies.placement.albic import _heavy_pairs
+from penstock.policies.placement.collocation import Collocation
 from penstock.policies.placement.partitioning import connected, cut
 from penstock.policies.placement.problem import Problem
-from penstock.policies.placement.together import Together
 from penstock.sim import applied, chain_traffic, even_cluster, fluctuated
 
 
@@ -92,9 +92,9 @@ def test_pairs_that_stand_out():
     # 0 sends 6 in all, 2 on average to three key groups: 3 is just 1.5 times as much.
     traffic = Traffic([0, 0, 0, 1, 2], [3, 4, 5, 4, 5], [3, 2.9, 0.1, 7, 0])
     cluster = two_operators(traffic)
-    kept = _talking(cluster, 1.5)
+    kept = _heavy_pairs(cluster, 1.5)
     assert list(zip(kept.source, kept.target, strict=True)) == [(1, 4)]
-    kept = _talking(cluster, 1.4)
+    kept = _heavy_pairs(cluster, 1.4)
     assert list(zip(kept.source, kept.target, strict=True)) == [(0, 3), (0, 4), (1, 4)]
 
 
@@ -102,7 +102,7 @@ def test_even_traffic_has_no_pairs():
     source, target = np.divmod(np.arange(9), 3)
     traffic = Traffic(source, target + 3, np.ones(9))
     cluster = two_operators(traffic, placement=(0, 0, 0, 0, 1, 1))
-    assert len(_talking(cluster, 1.5)) == 0
+    assert len(_heavy_pairs(cluster, 1.5)) == 0
     assert Albic(2).plan(cluster).moves == LocalSearch(2).plan(cluster).moves
 
 
@@ -114,52 +114,52 @@ def one_to_one(*pairs):
     return Traffic(source, target, np.ones(len(pairs)))
 
 
-def together(placement, units, **more):
+def collocation(placement, units, **more):
     cluster = two_operators(Traffic(), placement, **more)
-    return Together(Problem.of(cluster, np.ones(6), 10.0), np.array(units))
+    return Collocation(Problem.of(cluster, np.ones(6), 10.0), np.array(units))
 
 
-def way(state, one, other):
-    ways = state.ways(np.array([one]), np.array([other]))
-    return bool(ways.possible[0]), int(ways.to[0]), float(ways.price[0])
+def option(state, one, other):
+    found = state.options(np.array([one]), np.array([other]))
+    return bool(found.possible[0]), int(found.to[0]), float(found.price[0])
 
 
 def test_two_single_key_groups_go_to_the_less_loaded_worker():
-    state = together((0, 0, 0, 0, 1, 1), range(6))
-    assert way(state, 0, 5) == (True, 1, 1)
+    state = collocation((0, 0, 0, 0, 1, 1), range(6))
+    assert option(state, 0, 5) == (True, 1, 1)
 
 
 def test_a_single_key_group_goes_to_the_unit():
-    state = together((0, 0, 0, 0, 1, 1), [0, 0, 2, 3, 4, 5])
-    assert way(state, 1, 5) == (True, 0, 1)
+    state = collocation((0, 0, 0, 0, 1, 1), [0, 0, 2, 3, 4, 5])
+    assert option(state, 1, 5) == (True, 0, 1)
 
 
 def test_two_units_go_to_the_less_loaded_worker():
-    state = together((0, 0, 0, 0, 1, 1), [0, 0, 0, 3, 4, 4])
-    assert way(state, 1, 5) == (True, 1, 3)
+    state = collocation((0, 0, 0, 0, 1, 1), [0, 0, 0, 3, 4, 4])
+    assert option(state, 1, 5) == (True, 1, 3)
 
 
 def test_never_to_a_worker_that_is_removed():
-    state = together((0, 0, 0, 0, 1, 1), range(6), removed=[False, True])
-    assert way(state, 0, 5) == (True, 0, 1)
-    state = together((0, 0, 1, 1, 1, 1), range(6), removed=[True, True])
-    assert way(state, 0, 5)[0] is False
+    state = collocation((0, 0, 0, 0, 1, 1), range(6), removed=[False, True])
+    assert option(state, 0, 5) == (True, 0, 1)
+    state = collocation((0, 0, 1, 1, 1, 1), range(6), removed=[True, True])
+    assert option(state, 0, 5)[0] is False
 
 
 def test_what_was_brought_somewhere_stays_there():
-    state = together((0, 0, 0, 1, 1, 1), range(6))
+    state = collocation((0, 0, 0, 1, 1, 1), range(6))
     assert state.bring(0, 3, 1)
     assert state.where.tolist() == [1, 0, 0, 1, 1, 1]
-    assert way(state, 1, 0) == (True, 1, 1)
+    assert option(state, 1, 0) == (True, 1, 1)
     assert state.bring(1, 5, 0)
-    assert way(state, 0, 5)[0] is False
+    assert option(state, 0, 5)[0] is False
 
 
 def test_no_pair_where_there_is_no_room():
     load = np.array([[10.0, 60.0]] * 6)
     load[:, 0] = 100
     cluster = Cluster(load, [0, 1, 2, 3, 4, 4], np.ones(5))
-    state = Together(Problem.of(cluster, np.ones(6), 10.0), np.arange(6))
+    state = Collocation(Problem.of(cluster, np.ones(6), 10.0), np.arange(6))
     assert not state.bring(0, 1, 1)
     assert state.where.tolist() == [0, 1, 2, 3, 4, 4]
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policies.placement import Cluster, LocalSearch, Milp
-from penstock.policies.placement.bounds import _needed, lower_bound
+from penstock.policies.placement.bounds import Movable, _needed, lower_bound
 from penstock.policies.placement.descent import descend
 from penstock.policies.placement.local_search import search
 from penstock.policies.placement.problem import Problem
@@ -81,12 +81,7 @@ def score(problem, where, after, threshold):
 
 def one_step(problem, where, threshold, steps=1):
     after = where.copy()
-    taken = descend(
-        problem.load, problem.others, problem.price, problem.home, problem.frozen,
-        problem.capacity, problem.live, problem.room, problem.budget, problem.mean, threshold,
-        steps, after,
-    )  # fmt: skip
-    return after, taken
+    return after, descend(problem, threshold, steps, after)
 
 
 @settings(max_examples=150, deadline=None)
@@ -143,7 +138,9 @@ def test_the_exact_model_is_exact(problem):
 
     best = min(problem.distance(where) for where in placements(problem))
     known = search(problem, 0.0, 5.0)
-    found, note = solve(problem, known, lower_bound(problem), 5_000, 10.0)
+    found, note = solve(
+        problem, known, enough=lower_bound(problem), max_nodes=5_000, time_limit_s=10.0
+    )
     assert note == "proven to be best"
     assert allowed(problem, found)
     assert problem.distance(found) == pytest.approx(best, abs=2e-3 + 1e-3 * best)
@@ -194,9 +191,7 @@ def test_what_the_bound_needs(problem, distance):
     by_worker = worth[np.argsort(problem.home[worth], kind="stable")]
     starts = np.searchsorted(problem.home[by_worker], np.arange(problem.capacity.size + 1))
     deviations = problem.deviations(problem.home)
-    found = _needed(
-        problem.load, problem.price, deviations, problem.capacity, by_worker, starts, worth, True,
-        distance,
-    )  # fmt: skip
+    movable = Movable(anywhere=worth, by_worker=by_worker, starts=starts, equal=True)
+    found = _needed(problem, movable, deviations, distance)
     expected = plain_needed(problem, distance)
     assert found == expected or (np.isinf(found) and np.isinf(expected))

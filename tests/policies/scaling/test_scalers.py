@@ -29,12 +29,19 @@ ALL = [Fixed(), Threshold(), RateBased(), Preventive(), PreventiveAsPublished()]
 
 
 def observed(received, degree=4, *, processed=None, selectivity=1.0, cost_ms=100.0, **more):
-    """An operator that has done what it got, unless told otherwise."""
+    """An operator that has processed all that it received, unless `processed` is given."""
     received = np.array(received, dtype=np.float64)
     done = received if processed is None else np.array(processed, dtype=np.float64)
     cost = np.broadcast_to(np.array(cost_ms, dtype=np.float64), received.shape)
     given = {"pending": 0.0, **more}
-    return Observed(received, done, selectivity * done, cost, degree=degree, **given)
+    return Observed(
+        received=received,
+        processed=done,
+        emitted=selectivity * done,
+        cost_ms=cost,
+        degree=degree,
+        **given,
+    )
 
 
 def plan(scaler, topology=ONE, **operators):

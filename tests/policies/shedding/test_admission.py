@@ -1,4 +1,4 @@
-"""The admission: an independent twin, what its targets promise, and how it is set right."""
+"""The admission: an independent twin, promises of its targets, and corrections of its clock."""
 
 from collections import namedtuple
 from itertools import pairwise
@@ -9,21 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.policies.shedding import average, each_record, sliding_average
-from penstock.policies.shedding.admission import (
+from penstock.policies.shedding.admission import Admission
+from penstock.policies.shedding.finish_clock import (
     CLOCK,
     COUNT,
     MEAN,
     PLANNED,
     SHIFT,
     WAITED,
-    Admission,
+    Offer,
 )
 
 Entry = namedtuple("Entry", "now cost wait done")
 
 
 class PlainAdmission:
-    """The admission with a list of all admitted records, of which it may look at the last ones."""
+    """The admission with a list of all admitted records, of which it may read the last ones."""
 
     def __init__(self, target, cheap=False, logged=0):
         self.limit, self.fade = target.limit_ms, target.fade
@@ -31,7 +32,7 @@ class PlainAdmission:
         self.clock = self.waited = self.count = self.planned = self.shift = 0.0
         self.mean = self.seen = 0.0
         self.entries = []
-        self.set_right_to = 0
+        self.corrected = 0
 
     def admit(self, cost, arrival, now, protected=False, pace=1.0):
         """Whether one record is admitted."""
@@ -60,7 +61,7 @@ class PlainAdmission:
         b = min(0.6 * self.mean / self.limit, 0.5)
         return cost > self.mean / 2 + b * b / 4 * room - b * (wait - self.limit)
 
-    def set_right(self, number, delta, pace=1.0):
+    def correct(self, number, delta, pace=1.0):
         """Record `number` was done so much later than its entry says."""
         later = len(self.entries) - number
         if later > self.logged:
@@ -79,18 +80,21 @@ class PlainAdmission:
                 clock = start + pace * entry.cost
             self.clock = clock
         self.shift += error
-        missed += (number - self.set_right_to) * error / 2
-        self.waited += missed * min(1.0, self.count / (len(self.entries) - self.set_right_to))
-        self.set_right_to = number
+        missed += (number - self.corrected) * error / 2
+        self.waited += missed * min(1.0, self.count / (len(self.entries) - self.corrected))
+        self.corrected = number
 
 
 def offer(admission, records, pace=1.0, left=None):
     """Decide about (cost, arrival, now, protected); return the decisions that were made."""
     costs, arrivals, nows, spared = (np.array(column) for column in zip(*records, strict=True))
-    out = np.zeros(costs.size, dtype=np.bool_)
-    times = costs.astype(float), arrivals.astype(float), nows.astype(float)
-    decided = admission.admit(*times, spared.astype(np.bool_), out, pace, left)
-    return out[:decided].tolist()
+    offered = Offer(
+        costs_ms=costs.astype(float),
+        arrival_ms=arrivals.astype(float),
+        now_ms=nows.astype(float),
+        protected=spared.astype(np.bool_),
+    )
+    return admission.admit(offered, pace, left).tolist()
 
 
 def same(admission, twin):
@@ -104,7 +108,7 @@ def same(admission, twin):
         PLANNED: twin.planned,
     }
     np.testing.assert_allclose(
-        admission.sums[list(theirs)], list(theirs.values()), rtol=1e-9, atol=1e-9
+        admission.memory.sums[list(theirs)], list(theirs.values()), rtol=1e-9, atol=1e-9
     )
 
 
@@ -152,7 +156,7 @@ def test_decides_as_the_plain_twin(records, target, cheap, pace):
     st.integers(0, 20),
     st.lists(st.tuples(st.integers(0, 119), st.integers(-40, 80)), max_size=8),
 )
-def test_is_set_right_as_the_plain_twin(records, target, cheap, pace, logged, answers):
+def test_is_corrected_as_the_plain_twin(records, target, cheap, pace, logged, answers):
     admission, twin = Admission(target, cheap, logged), PlainAdmission(target, cheap, logged)
     steps = np.array_split(np.arange(len(records)), len(answers) + 1)
     for step, answer in zip(steps, [*sorted(answers), None], strict=True):
@@ -160,8 +164,8 @@ def test_is_set_right_as_the_plain_twin(records, target, cheap, pace, logged, an
         if mine:
             assert offer(admission, mine, pace) == [twin.admit(*record, pace) for record in mine]
         if answer and answer[0] < len(twin.entries):
-            admission.set_right(answer[0], answer[1] / 4, pace)
-            twin.set_right(answer[0], answer[1] / 4, pace)
+            admission.correct(answer[0], answer[1] / 4, pace)
+            twin.correct(answer[0], answer[1] / 4, pace)
         same(admission, twin)
     if logged and twin.entries:
         number, done = admission.request()
@@ -261,10 +265,12 @@ def test_the_protected_are_always_admitted(records, target, cheap):
 def test_a_share_of_the_room_is_given_at_the_beginning(records, limit, share):
     admission = Admission(average(limit))
     offer(admission, records)
-    room = limit * admission.sums[COUNT] - admission.sums[WAITED]
+    room = limit * admission.memory.sums[COUNT] - admission.memory.sums[WAITED]
     admission.begin(7.0, share)
-    assert limit * admission.sums[COUNT] - admission.sums[WAITED] == pytest.approx(share * room)
-    assert admission.sums[CLOCK] == 7.0
+    assert limit * admission.memory.sums[COUNT] - admission.memory.sums[WAITED] == pytest.approx(
+        share * room
+    )
+    assert admission.memory.sums[CLOCK] == 7.0
     assert admission.planned_ms == 0
 
 
@@ -290,52 +296,52 @@ def test_a_debt_of_the_past_is_paid_back_and_never_starves():
 def test_what_has_really_waited_is_noted(target, waited, count):
     admission = Admission(target)
     admission.note(waited_ms=60.0, records=4)
-    assert admission.sums[WAITED] == pytest.approx(waited)
-    assert admission.sums[COUNT] == pytest.approx(count)
+    assert admission.memory.sums[WAITED] == pytest.approx(waited)
+    assert admission.memory.sums[COUNT] == pytest.approx(count)
     admission.note(waited_ms=0.0, records=0)
-    assert admission.sums[COUNT] == pytest.approx(count)
+    assert admission.memory.sums[COUNT] == pytest.approx(count)
 
 
-# Set right, by hand.
+# Corrections, by hand.
 
 
 def test_idle_time_is_found_by_replaying():
     admission = Admission(average(1_000.0), logged=8)
     # Planned: 0-10, 10-20, and 100-110 after idle time.
     offer(admission, [(10, 0, 0, False), (10, 0, 0, False), (10, 100, 100, False)])
-    admission.set_right(0, 5.0)
-    assert admission.sums[CLOCK] == 110
-    admission.set_right(1, 95.0)  # done at 115 instead of 20
-    assert admission.sums[CLOCK] == 125
+    admission.correct(0, 5.0)
+    assert admission.memory.sums[CLOCK] == 110
+    admission.correct(1, 95.0)  # done at 115 instead of 20
+    assert admission.memory.sums[CLOCK] == 125
 
 
 def test_an_answer_older_than_the_log_moves_the_clock_alone():
     admission = Admission(average(1_000.0), logged=2)
     offer(admission, [(10, 0, 0, False)] * 4)
-    admission.set_right(0, 5.0)
-    assert admission.sums[CLOCK] == 45
+    admission.correct(0, 5.0)
+    assert admission.memory.sums[CLOCK] == 45
     assert admission.request() == (3, 40.0)
 
 
-def test_what_one_answer_has_set_right_the_next_does_not_set_right_again():
+def test_an_error_that_one_answer_has_corrected_is_not_corrected_again():
     admission = Admission(average(1_000.0), logged=8)
     offer(admission, [(10, 0, 0, False)] * 4)
     for number in range(4):  # each was asked before anything was known: all are 5 ms late
-        admission.set_right(number, 5.0)
-        assert admission.sums[CLOCK] == 45
+        admission.correct(number, 5.0)
+        assert admission.memory.sums[CLOCK] == 45
 
 
 def test_restart_forgets_all_but_the_mean_cost():
     admission = Admission(average(10.0), cheap=True, logged=4)
     offer(admission, [(8, 0, 0, False)] * 5)
-    admission.set_right(1, 3.0)
+    admission.correct(1, 3.0)
     admission.restart()
     fresh = Admission(average(10.0), cheap=True, logged=4)
     kept = [CLOCK, WAITED, COUNT, SHIFT]
-    np.testing.assert_array_equal(admission.sums[kept], fresh.sums[kept])
-    assert admission.sums[MEAN] == 8
-    assert not admission.log.any()
-    assert not admission.numbers.any()
+    np.testing.assert_array_equal(admission.memory.sums[kept], fresh.memory.sums[kept])
+    assert admission.memory.sums[MEAN] == 8
+    assert not admission.memory.log.any()
+    assert not admission.memory.numbers.any()
 
 
 # An answer to a request from before anything was decided: its number is -1.
@@ -346,13 +352,13 @@ def test_the_first_answer_sets_the_clock(now):
     admission = Admission(average(10.0), logged=8)
     number, done = admission.request()
     assert (number, done) == (-1, 0.0)
-    admission.set_right(number, now - done)
-    assert admission.sums[CLOCK] == now
+    admission.correct(number, now - done)
+    assert admission.memory.sums[CLOCK] == now
 
 
 def test_the_first_answer_leaves_no_room_that_nobody_has_earned():
     admission = Admission(average(10.0), logged=8)
     number, done = admission.request()
-    admission.set_right(number, 1_000.0 - done)
-    assert admission.sums[WAITED] == 0
+    admission.correct(number, 1_000.0 - done)
+    assert admission.memory.sums[WAITED] == 0
     assert offer(admission, [(10, 990, 1_000, False), (10, 990, 1_000, False)]) == [True, False]

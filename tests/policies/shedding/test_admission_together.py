@@ -6,7 +6,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.policies.shedding import average, each_record, sliding_average
-from penstock.policies.shedding.admission import COUNT, WAITED, Admission
+from penstock.policies.shedding.admission import Admission
+from penstock.policies.shedding.finish_clock import COUNT, WAITED, Offer
 
 TARGETS = [average("2 s"), sliding_average("2 s", 100), each_record("2 s")]
 
@@ -14,11 +15,10 @@ TARGETS = [average("2 s"), sliding_average("2 s", 100), each_record("2 s")]
 def together(admission, costs, ages, protected=None):
     """Decide about records of these ages at time 0."""
     costs, ages = np.asarray(costs, dtype=float), np.asarray(ages, dtype=float)
-    out = np.empty(costs.size, dtype=bool)
     spared = np.zeros(0, dtype=bool) if protected is None else np.asarray(protected)
     admission.begin(0.0, 1.0)
-    admission.admit_together(costs, -ages, np.zeros(costs.size), spared, out)
-    return out
+    offered = Offer(costs_ms=costs, arrival_ms=-ages, now_ms=np.zeros(costs.size), protected=spared)
+    return admission.admit_together(offered)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -31,7 +31,7 @@ def test_one_old_record_does_not_shut_the_others_out(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_debt_does_not_starve_fresh_records(target):
     admission = Admission(target, cheap=True)
-    admission.sums[[WAITED, COUNT]] = 1e6, 10
+    admission.memory.sums[[WAITED, COUNT]] = 1e6, 10
     assert together(admission, np.full(50, 1.0), np.zeros(50)).all()
 
 

@@ -77,6 +77,7 @@ def test_it_has_been_waiting_since_it_arrived():
 def test_nothing_is_shed_before_it_has_learnt(target):
     shedder = LoadAware(target)
     assert shedder.state == "NOP"
+    assert not shedder.running
     assert shedder.admit([1] * 500, np.zeros(500)).all()
     assert shedder.admit([1] * 500, np.zeros(500), np.full(500, 1e6)).all()
     assert shedder.planned_ms == 0
@@ -86,8 +87,10 @@ def test_nothing_is_shed_before_it_has_learnt(target):
 def test_it_runs_from_the_first_answer_on(instances):
     shedder = LoadAware(average(1), instances=instances)
     assert shedder.state == "NOP"
+    assert not shedder.running
     shedder.observe(Feedback(instances - 1, measured({1: 2.0})))
     assert shedder.state == "RUN"
+    assert shedder.running
 
 
 def test_it_runs_when_every_instance_has_answered():
@@ -98,6 +101,7 @@ def test_an_empty_message_teaches_nothing():
     shedder = LoadAware(average(1))
     shedder.observe(Feedback(0, SpaceSaving(capacity=16)))
     assert shedder.state == "NOP"
+    assert not shedder.running
 
 
 def test_windows_double_until_they_are_as_long_as_the_window():
@@ -150,6 +154,7 @@ def test_messages_of_removed_instances_are_dropped():
     shedder = LoadAware(average(1))
     shedder.observe(Feedback(1, measured({1: 2.0})))
     assert shedder.state == "NOP"
+    assert not shedder.running
 
 
 def test_costs_of_another_kind_are_refused():
@@ -162,6 +167,7 @@ def test_restart_keeps_costs_and_forgets_the_queue():
     assert shedder.admit([1, 1, 1], [0.0] * 3).tolist() == [True, False, False]
     shedder.restart()
     assert shedder.state == "RUN"
+    assert shedder.running
     assert shedder.expected_ms([1]).tolist() == [10.0]
     assert shedder.admit([1, 1], [0.0] * 2).tolist() == [True, False]
 
@@ -257,16 +263,22 @@ def test_bad_parameters(params, message):
 @pytest.mark.parametrize(
     "given, message",
     [
-        (([1.5], [0.0]), "keys must be whole numbers"),
-        (([1, 2], [0.0]), "arrival_ms must have shape (2,); got (1,)"),
-        (([1], [0.0], [0.0, 1.0]), "now_ms must have shape (1,); got (2,)"),
-        (([1, 2], [0.0, 1.0], None, [True]), "protected must have shape (2,); got (1,)"),
-        (([1], ["soon"]), "arrival_ms must be numbers; got ['soon']"),
+        ({"keys": [1.5], "arrival_ms": [0.0]}, "keys must be whole numbers"),
+        ({"keys": [1, 2], "arrival_ms": [0.0]}, "arrival_ms must have shape (2,); got (1,)"),
+        (
+            {"keys": [1], "arrival_ms": [0.0], "now_ms": [0.0, 1.0]},
+            "now_ms must have shape (1,); got (2,)",
+        ),
+        (
+            {"keys": [1, 2], "arrival_ms": [0.0, 1.0], "protected": [True]},
+            "protected must have shape (2,); got (1,)",
+        ),
+        ({"keys": [1], "arrival_ms": ["soon"]}, "arrival_ms must be numbers; got ['soon']"),
     ],
 )
 def test_bad_records(given, message):
     with pytest.raises(PenstockError) as caught:
-        knowing({1: 1.0}).admit(*given)
+        knowing({1: 1.0}).admit(**given)
     assert str(caught.value).startswith(message)
 
 

@@ -44,21 +44,27 @@ def running(target=None, cumulated_ms=0.0):
 def test_states_of_figure_3():
     shedder = make()
     assert shedder.state == "NOP"
+    assert not shedder.running
     assert step(shedder, [1, 1], 0.0).request is None
     shedder.observe(matrices(shedder, {1: 4.0}))
     assert shedder.state == "SEND"
+    assert not shedder.running
     found = step(shedder, [1, 1], 0.0)
     assert found.mask.tolist() == [True]  # the very next one carries the request
     assert found.answerable
     assert (found.request.epoch, found.request.estimate_ms) == (1, 5.0)
     assert shedder.state == "RUN"
+    assert shedder.running
     assert step(shedder, [1], 0.0).request is None
     shedder.observe(Feedback(0, epoch=1, delta_ms=-1.0))
     assert shedder.state == "RUN"
+    assert shedder.running
     shedder.observe(matrices(shedder, {1: 8.0}))
     assert shedder.state == "SEND"
+    assert not shedder.running
     assert step(shedder, [1], 1_000.0).request.epoch == 2
     assert shedder.state == "RUN"
+    assert shedder.running
 
 
 def test_nothing_is_shed_before_the_first_answer():
@@ -67,6 +73,7 @@ def test_nothing_is_shed_before_the_first_answer():
     shedder.observe(matrices(shedder, {1: 4.0}))
     assert shedder.admit([1] * 50, np.zeros(50)).all()
     assert shedder.state == "RUN"
+    assert shedder.running
     shedder.observe(Feedback(0, epoch=1, delta_ms=0.0))
     assert not shedder.admit([1] * 50, np.zeros(50)).any()
 
@@ -138,6 +145,7 @@ def test_restart_keeps_costs_and_goes_on_checking():
     assert not shedder.admit([1], [0.0])[0]
     shedder.restart()
     assert shedder.state == "RUN"
+    assert shedder.running
     assert shedder.admit([1] * 3, [500.0] * 3).tolist() == [True, True, False]
 
 
@@ -145,7 +153,7 @@ def test_a_sliding_average_is_not_in_the_paper():
     with pytest.raises(PenstockError) as caught:
         LoadAwareAsPublished(sliding_average("64 ms", records=100))
     assert str(caught.value) == (
-        "target must be an average over the stream or for each record: the paper has no other; "
+        "target must be made by average or each_record, as the paper has no other; "
         "got waiting time, on average over 100 records, at most 64 ms"
     )
 

@@ -34,9 +34,11 @@ def test_nothing_is_shed_until_the_mean_is_known():
     shedder = MeanCost(each_record("5 ms"))
     assert shedder.learns
     assert shedder.state == "NOP"
+    assert not shedder.running
     assert shedder.admit([1] * 100, np.zeros(100)).all()
     shedder.observe(Feedback(0, records=10, busy_ms=20.0))
     assert shedder.state == "RUN"
+    assert shedder.running
     shedder.begin(0.0)
     assert shedder.admit([1] * 100, np.zeros(100)).sum() == 3
 
@@ -79,6 +81,7 @@ def test_a_batch_without_records_or_time_teaches_nothing(feedback):
     shedder = MeanCost(average(1))
     shedder.observe(feedback)
     assert shedder.state == "NOP"
+    assert not shedder.running
 
 
 def test_a_mean_that_was_given_stays():
@@ -87,6 +90,7 @@ def test_a_mean_that_was_given_stays():
     shedder.observe(Feedback(0, records=10, busy_ms=1e6))
     assert shedder.expected_ms([1]).tolist() == [4.0]
     assert shedder.state == "RUN"
+    assert shedder.running
 
 
 def test_restart_and_resize_keep_the_mean():
@@ -105,6 +109,7 @@ def test_what_was_learnt_survives_in_a_snapshot():
     shedder.observe(Feedback(0, records=10, busy_ms=50.0))
     other = shedder.clone()
     assert other.state == "NOP"
+    assert not other.running
     other.restore(shedder.snapshot())
     assert other.expected_ms([1]).tolist() == [5.0]
 

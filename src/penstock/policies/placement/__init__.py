@@ -1,4 +1,4 @@
-"""Placers: on which worker each key group lives."""
+"""Placers: policies that decide on which worker each key group lives."""
 
 from penstock.policies.placement.albic import Albic
 from penstock.policies.placement.base import Move, PlacementPlan, Placer

@@ -1,4 +1,4 @@
-"""The placer: on which worker each key group lives."""
+"""The placer: decides on which worker each key group lives."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,7 +16,13 @@ from penstock.policies.validation import at_least_zero, whole
 
 
 class Move(NamedTuple):
-    """A key group that goes from one worker to another."""
+    """A key group that moves from one worker to another.
+
+    Attributes:
+        key_group: number of the key group.
+        source: worker that it leaves.
+        target: worker that it moves to.
+    """
 
     key_group: int
     source: int
@@ -25,18 +31,19 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PlacementPlan:
-    """Where the key groups should live, what that takes, and why.
+    """The worker of each key group, the moves that this takes, and the reason.
 
     Attributes:
-        moves: in the order in which they should be made: what relieves most comes first.
-        placement: the worker of each key group when all are made.
-        distance_before: load distance now, in points.
-        distance_after: load distance when all moves are made.
-        lower_bound: load distance that no plan within the budget can beat.
-        cost: sum of the moved key groups' migration costs.
+        moves: moves in the order in which they should be made: those that relieve most come first.
+        placement: worker of each key group after all moves.
+        distance_before: present load distance, in points.
+        distance_after: load distance after all moves, in points.
+        lower_bound: load distance that no plan within the budget can beat, in points.
+        cost: total migration cost of the moved key groups.
         collocation_before: share of the traffic that stays on its worker; NaN without traffic.
-        collocation_after: the same when all moves are made.
-        reason: for a person.
+        collocation_after: share of the traffic that stays on its worker after all moves.
+        reason: reason of the plan, for a person.
+        obstacle: reason why nothing could be planned; "" if there is none.
     """
 
     moves: tuple[Move, ...]
@@ -48,18 +55,19 @@ class PlacementPlan:
     collocation_before: float
     collocation_after: float
     reason: str
+    obstacle: str = ""
 
 
 class Placer(Policy, ABC):
-    """Plans where key groups live, from what is known of a cluster.
+    """Plans on which worker each key group of a cluster lives.
 
-    It is a function of the cluster: it remembers nothing, so it can be restarted at any time. An
+    It is a function of the cluster: it remembers nothing, so it can be restarted at any time. A
     placer of your own needs `place` only.
 
     Args:
-        max_migrations: how many key groups a plan may move, >= 0; None for any number.
-        max_cost: what their migration costs may sum up to, >= 0; None for anything. Give one of
-            both at most.
+        max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
+        max_cost: largest total migration cost of a plan, >= 0; None for no limit. Give at most one
+            of both.
 
     Example:
         >>> class Home(Placer):
@@ -76,7 +84,7 @@ class Placer(Policy, ABC):
         if max_migrations is not None and max_cost is not None:
             raise PenstockError(
                 f"max_cost must be None if max_migrations = {max_migrations} is given; "
-                f"got {max_cost!r}. Give one of both"
+                f"got {max_cost!r}. Give only one of both"
             )
         self.max_migrations = (
             None if max_migrations is None else whole("max_migrations", max_migrations, least=0)
@@ -85,45 +93,60 @@ class Placer(Policy, ABC):
 
     @abstractmethod
     def place(self, cluster: Cluster) -> tuple[Int64, str]:
-        """Return the worker of each key group, and what else is to be said; "" for nothing.
+        """Return the worker of each key group, and a note that is added to the reason, or "".
 
-        It is called with at least one worker that stays, loads that are known, and a budget.
+        Called by `plan`, if a worker stays, all loads are known, and the budget is not 0.
         """
 
     @property
     def budget(self) -> float:
-        """What a plan may spend: migrations, or their cost; infinite if it is not limited."""
+        """Limit of a plan: number of migrations, or their total cost; infinite without a limit.
+
+        Read by `plan` and by placers.
+        """
         limits = (self.max_migrations, self.max_cost)
         return min((float(limit) for limit in limits if limit is not None), default=np.inf)
 
     def prices(self, cluster: Cluster) -> Float64:
-        """What moving each key group takes from the budget."""
+        """Return the price of moving each key group: the part of the budget that it takes.
+
+        Called by `plan` and by `problem`.
+        """
         costly = self.max_cost is not None
         return cluster.migration_cost.copy() if costly else np.ones(cluster.key_groups)
 
     def problem(self, cluster: Cluster) -> Problem:
-        """Return what is to be solved, key group by key group."""
+        """Return the problem to solve, with every key group as a unit.
+
+        Called by `plan` and by placers.
+        """
         return Problem.of(cluster, self.prices(cluster), self.budget)
 
     def plan(self, cluster: Cluster) -> PlacementPlan:
-        """Return where the key groups should live; nothing moves where nothing can be said."""
+        """Return on which worker each key group should live; nothing moves if there is an obstacle.
+
+        Called by the placement loop on the driver, every period.
+        """
         obstacle = self._obstacle(cluster)
         if obstacle:
-            return self._planned(cluster, cluster.placement, f"nothing is moved: {obstacle}")
+            return self._planned(cluster, cluster.placement, obstacle=obstacle)
         placed, note = self.place(cluster)
         placement = np.asarray(placed, dtype=np.int64)
         self._refuse_wrong(cluster, placement)
         return self._planned(cluster, placement, note)
 
     def _obstacle(self, cluster: Cluster) -> str:
-        """Why nothing can be planned; "" if something can."""
+        """Return the reason why nothing can be planned; "" if there is none."""
         unknown = np.flatnonzero(~np.isfinite(cluster.load).all(axis=1))
         if not cluster.key_groups:
             return "there are no key groups"
         if not cluster.live.any():
             return f"all {cluster.workers} workers are marked for removal"
         if unknown.size:
-            return f"the load of {unknown.size} key groups is not known, as of {unknown[0]}"
+            return (
+                f"the load of {unknown.size} key groups is unknown, "
+                f"for example of key group {unknown[0]}"
+            )
         if self.budget == 0:
             limit = "max_migrations" if self.max_cost is None else "max_cost"
             return f"the budget is 0 ({limit})"
@@ -132,10 +155,10 @@ class Placer(Policy, ABC):
         return ""
 
     def _refuse_wrong(self, cluster: Cluster, placement: Int64) -> None:
-        who = type(self).__name__
+        name = type(self).__name__
         if placement.shape != cluster.placement.shape:
             raise PenstockError(
-                f"{who} must place each of {cluster.key_groups} key groups; "
+                f"{name} must place each of {cluster.key_groups} key groups; "
                 f"got shape {placement.shape}"
             )
         moved = placement != cluster.placement
@@ -143,14 +166,16 @@ class Placer(Policy, ABC):
         wrong = np.flatnonzero(moved & ~(inside & cluster.live[placement * inside]))
         if wrong.size:
             raise PenstockError(
-                f"{who} must move key groups to workers that stay; "
+                f"{name} must move key groups to workers that stay; "
                 f"got {placement[wrong[0]]} for key group {wrong[0]}"
             )
         spent = float(self.prices(cluster)[moved].sum())
         if spent > self.budget * (1 + ROUNDING) + ROUNDING:
-            raise PenstockError(f"{who} must spend at most {self.budget:g}; got {spent:g}")
+            raise PenstockError(f"{name} must spend at most {self.budget:g}; got {spent:g}")
 
-    def _planned(self, cluster: Cluster, placement: Int64, note: str) -> PlacementPlan:
+    def _planned(
+        self, cluster: Cluster, placement: Int64, note: str = "", obstacle: str = ""
+    ) -> PlacementPlan:
         now, moves = cluster.placement, _ordered(cluster, placement)
         known = bool(np.isfinite(cluster.load).all()) and bool(cluster.live.any())
         distances = [cluster.distance(one) if known else np.nan for one in (now, placement)]
@@ -165,9 +190,10 @@ class Placer(Policy, ABC):
             cost=float(cluster.migration_cost[moved].sum()),
             collocation_before=cluster.collocation(now),
             collocation_after=cluster.collocation(placement),
-            reason=note
-            if note.startswith("nothing")
+            reason=f"nothing is moved: {obstacle}"
+            if obstacle
             else self._why(cluster, placement, bound, note),
+            obstacle=obstacle,
         )
 
     def _why(self, cluster: Cluster, placement: Int64, bound: float, note: str) -> str:
@@ -194,7 +220,7 @@ class Placer(Policy, ABC):
 
 
 def _ordered(cluster: Cluster, placement: Int64) -> tuple[Move, ...]:
-    """Return the moves, from the fullest worker first, and its largest key groups first."""
+    """Return the moves: off the fullest worker first, and its largest key groups first."""
     moved = np.flatnonzero(placement != cluster.placement)
     if not moved.size:
         return ()

@@ -1,4 +1,6 @@
-"""How good can a placement be at best? A combinatorial bound, without solving anything."""
+"""The lower bound of the load distance: combinatorial, without a solver."""
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,45 +10,62 @@ from penstock.policies.placement.problem import ROUNDING, Problem
 _HALVINGS = 40
 
 
+class Movable(NamedTuple):
+    """Units that may move, the largest load for their price first.
+
+    Attributes:
+        anywhere: all of them.
+        by_worker: all of them, ordered by worker.
+        starts: first position of each worker in `by_worker`, and the end of the last one.
+        equal: whether all prices are equal.
+    """
+
+    anywhere: Int64
+    by_worker: Int64
+    starts: Int64
+    equal: bool
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Movable":
+        """Return the units of a problem that may move."""
+        units = np.flatnonzero(~problem.frozen)
+        worth = problem.load / np.maximum(problem.price, ROUNDING)
+        anywhere = units[np.argsort(-worth[units], kind="stable")]
+        by_worker = anywhere[np.argsort(problem.home[anywhere], kind="stable")]
+        workers = np.arange(problem.capacity.size + 1)
+        return cls(
+            anywhere=anywhere,
+            by_worker=by_worker,
+            starts=np.searchsorted(problem.home[by_worker], workers),
+            equal=np.unique(problem.price[units]).size == 1,
+        )
+
+
 def lower_bound(problem: Problem) -> float:
     r"""Return a load distance that no placement within the budget can beat, in points.
 
-    For a distance $d$, a worker above $c_i (mean + d)$ must give away at least what is too much,
-    and one below $c_i (mean - d)$ must get at least what is missing: at best the units with the
-    most load for their price. Every move has one source and one target, so both sums must be
-    within the budget. If all prices are equal, units are counted as wholes, and a worker that no
-    single unit brings within $d$ takes part in two moves; twice the budget must suffice for what
-    all take part in. The bound is the least $d$ for which all this is so, and at least what the
-    largest unit or a lack of units enforces.
+    For a distance $d$, a worker above $c_i (mean + d)$ must give away at least its excess, and a
+    worker below $c_i (mean - d)$ must receive at least its lack. At best these are the units with
+    the most load for their price. Every move has one source and one target, so both sums must be
+    within the budget.
+
+    If all prices are equal, units are counted as wholes. A worker that no single unit brings within
+    $d$ then takes part in two moves, and twice the budget must suffice for all these parts. The
+    bound is the least $d$ that meets these conditions. It is at least the distance that the largest
+    unit or a lack of units enforces.
     """
     if not problem.live.any():
         return 0.0
     least = max(_largest_unit(problem), _too_few_units(problem))
     deviations = problem.deviations(problem.home)
     high = max(least, float(np.abs(deviations).max()))
-    movable = np.flatnonzero(~problem.frozen)
-    if problem.budget >= problem.price[movable].sum():
+    if problem.budget >= problem.price[~problem.frozen].sum():
         return least
-    worth = problem.load / np.maximum(problem.price, ROUNDING)
-    anywhere = movable[np.argsort(-worth[movable], kind="stable")]
-    by_worker = anywhere[np.argsort(problem.home[anywhere], kind="stable")]
-    starts = np.searchsorted(problem.home[by_worker], np.arange(problem.capacity.size + 1))
-    equal = np.unique(problem.price[movable]).size == 1
+    movable = Movable.of(problem)
     low = least
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        needed = _needed(
-            problem.load,
-            problem.price,
-            deviations,
-            problem.capacity,
-            by_worker,
-            starts,
-            anywhere,
-            equal,
-            middle,
-        )
-        if needed <= problem.budget + ROUNDING:
+        if _needed(problem, movable, deviations, middle) <= problem.budget + ROUNDING:
             high = middle
         else:
             low = middle
@@ -54,7 +73,10 @@ def lower_bound(problem: Problem) -> float:
 
 
 def _largest_unit(problem: Problem) -> float:
-    """Some worker has to carry the largest unit, unless it may be left on one to be removed."""
+    """Return the distance of the worker that has to carry the largest unit.
+
+    A unit on a worker that is to be removed does not count: it may be left there.
+    """
     bound = problem.live[problem.home]
     if not bound.any():
         return 0.0
@@ -63,44 +85,41 @@ def _largest_unit(problem: Problem) -> float:
 
 
 def _too_few_units(problem: Problem) -> float:
-    """With fewer units than workers one of these has nothing."""
+    """Return the distance of a worker without units, if there are fewer units than workers."""
     return problem.mean if problem.load.size < problem.live.sum() else 0.0
 
 
 @kernel
-def _needed(
-    load: Float64,
-    price: Float64,
-    deviations: Float64,
-    capacity: Float64,
-    by_worker: Int64,
-    starts: Int64,
-    anywhere: Int64,
-    equal: bool,
-    distance: float,
-) -> float:
-    """What it costs at least to bring every worker within a distance."""
+def _needed(problem: Problem, movable: Movable, deviations: Float64, distance: float) -> float:
+    """Return the least price of bringing every worker within a distance."""
+    capacity, starts = problem.capacity, movable.starts
     given, got, touched = 0.0, 0.0, 0.0
     for worker in range(capacity.size):
         missing = (abs(deviations[worker]) - distance) * capacity[worker]
         if missing <= 1e-9:
             continue
         over = deviations[worker] > 0
-        units = by_worker[starts[worker] : starts[worker + 1]] if over else anywhere
-        cost = _cheapest(load, price, units, equal, missing)
+        own = movable.by_worker[starts[worker] : starts[worker + 1]]
+        units = own if over else movable.anywhere
+        cost = _cheapest(problem, units, movable.equal, missing)
         if over:
             given += cost
         else:
             got += cost
         most = missing + 2 * distance * capacity[worker]
-        alone = cost > price[anywhere[0]] or _any_between(load, units, missing, most)
-        touched += cost if alone else 2 * cost
-    return max(given, got, touched / 2 if equal else 0.0)
+        several = cost > problem.price[movable.anywhere[0]]
+        enough = several or _any_between(problem.load, units, missing, most)
+        touched += cost if enough else 2 * cost
+    return max(given, got, touched / 2 if movable.equal else 0.0)
 
 
 @kernel
-def _cheapest(load: Float64, price: Float64, ordered: Int64, equal: bool, wanted: float) -> float:
-    """Least price of units that have a load together; of different prices, the last one in part."""
+def _cheapest(problem: Problem, ordered: Int64, equal: bool, wanted: float) -> float:
+    """Return the least price of units with a total load; infinity if there are not enough.
+
+    If prices differ, a part of the last unit is enough.
+    """
+    load, price = problem.load, problem.price
     total, cost = 0.0, 0.0
     for unit in ordered:
         if load[unit] <= 0:
@@ -115,7 +134,7 @@ def _cheapest(load: Float64, price: Float64, ordered: Int64, equal: bool, wanted
 
 @kernel
 def _any_between(load: Float64, ordered: Int64, least: float, most: float) -> bool:
-    """Whether a unit of those, which are ordered by load, is within limits."""
+    """Whether the load of a unit is within limits; units are ordered by load."""
     low, high = 0, ordered.size
     while low < high:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""What a placer is told: workers, key groups, and what these send each other."""
+"""The input of a placer: workers, key groups, and the traffic between key groups."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +10,7 @@ from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.validation import float64s, int64_keys, non_negatives
 
-# What a worker of capacity 1 can carry of any resource, in points.
+# Largest load of a worker of capacity 1 on any resource, in points.
 FULL = 100.0
 
 
@@ -28,12 +28,12 @@ def _bools() -> Bool:
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """How much key groups send to key groups: one entry a pair.
+    """Traffic between key groups: one entry for each pair.
 
     Attributes:
-        source: key groups that send.
-        target: key groups that receive.
-        volume: what is sent, in any unit (records, bytes per second), >= 0.
+        source: key group that sends, of each pair.
+        target: key group that receives, of each pair.
+        volume: volume that is sent, in any unit (records, bytes per second), >= 0.
     """
 
     source: Int64 = field(default_factory=_ints)
@@ -45,7 +45,8 @@ class Traffic:
         target = int64_keys("traffic target", self.target)
         if source.shape != target.shape:
             raise PenstockError(
-                f"traffic target must have shape {source.shape} as the source; got {target.shape}"
+                f"traffic target must have shape {source.shape}, like the source; "
+                f"got {target.shape}"
             )
         _keep(self, "source", source)
         _keep(self, "target", target)
@@ -59,24 +60,24 @@ class Traffic:
 class Cluster:
     r"""Workers and the key groups that live on them: all that a placer knows.
 
-    Loads are in points: 100 is what a worker of capacity 1 can do. With several resources the one
-    with the greatest total is balanced, the bottleneck; of the others, no worker is given more
-    than it can carry. With the capacities $c_i$ of the workers $A$ that stay, all loads $l_k$ and
-    the key groups $G_i$ of a worker,
+    Loads are in points: a worker of capacity 1 can carry 100. With several resources, the one with
+    the greatest total load is balanced, the bottleneck. On the others, no worker gets more than it
+    can carry. With the capacities $c_i$ of the workers $A$ that stay, all loads $l_k$ and the key
+    groups $G_i$ of a worker,
 
     $$mean = \frac{\sum_k l_k}{\sum_{i \in A} c_i}, \qquad
       distance = \max_{i \in A} \left| \frac{\sum_{k \in G_i} l_k}{c_i} - mean \right|$$
 
     Attributes:
-        load: of each key group in points, >= 0; one column a resource if there are several. NaN
-            where it is not known: then nothing is planned.
-        placement: the worker of each key group now.
-        capacity: of each worker, > 0; 1 for one that loads are measured on.
+        load: load of each key group in points, >= 0, with a column for each resource if there are
+            several. NaN if it is unknown: then nothing is planned.
+        placement: present worker of each key group.
+        capacity: capacity of each worker, > 0; 1 for a worker on which loads are measured.
         removed: whether each worker is marked for removal; empty if none is.
-        operator: of each key group; empty if all belong to one.
-        migration_cost: of each key group, >= 0, in any unit (bytes of state, ms of pause); empty
-            if it is 1 for all.
-        traffic: between key groups.
+        operator: operator of each key group; empty if all belong to one.
+        migration_cost: migration cost of each key group, >= 0, in any unit (bytes of state, ms of
+            pause); empty if it is 1 for all.
+        traffic: traffic between key groups.
 
     Example:
         >>> cluster = Cluster(load=[30, 30, 20], placement=[0, 0, 1], capacity=[1, 1])
@@ -110,17 +111,17 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many workers there are, those to be removed included."""
+        """Number of workers, including those to be removed."""
         return self.capacity.size
 
     @property
     def key_groups(self) -> int:
-        """How many key groups there are."""
+        """Number of key groups."""
         return self.placement.size
 
     @cached_property
     def live(self) -> Bool:
-        """Which workers stay."""
+        """Whether each worker stays."""
         return ~self.removed
 
     @cached_property
@@ -135,19 +136,22 @@ class Cluster:
         return float(self.load[:, self.bottleneck].sum()) / capacity if capacity else float("nan")
 
     def deviations(self, placement: Int64) -> Float64:
-        """How far each worker would be from the mean, in points; of removed ones: their load."""
+        """Return the deviation of each worker from the mean, in points.
+
+        For workers that are to be removed it is their load.
+        """
         load = self.load[:, self.bottleneck]
         carried = np.bincount(placement, weights=load, minlength=self.workers)
         return carried / self.capacity - np.where(self.live, self.mean, 0.0)
 
     def distance(self, placement: Int64) -> float:
-        """Load distance of a placement, in points; NaN if no worker stays."""
+        """Return the load distance of a placement, in points; NaN if no worker stays."""
         if not self.live.any():
             return float("nan")
         return float(np.abs(self.deviations(placement)[self.live]).max())
 
     def collocation(self, placement: Int64) -> float:
-        """Share of the traffic that stays on its worker; NaN if there is no traffic."""
+        """Return the share of the traffic that stays on its worker; NaN without traffic."""
         total = float(self.traffic.volume.sum())
         if not total:
             return float("nan")
@@ -155,12 +159,12 @@ class Cluster:
         return float(self.traffic.volume[ends[0] == ends[1]].sum()) / total
 
     def undrained(self, placement: Int64) -> int:
-        """How many key groups are on workers that are to be removed."""
+        """Return the number of key groups on workers that are to be removed."""
         return int(self.removed[placement].sum())
 
 
 def _keep(owner: object, name: str, array: npt.NDArray[np.generic]) -> None:
-    """Set a field of a frozen value to a copy that nobody can change."""
+    """Set a field of a frozen value to a read-only copy."""
     own = array.copy()
     own.flags.writeable = False
     object.__setattr__(owner, name, own)
@@ -188,7 +192,7 @@ def _capacities(values: npt.ArrayLike) -> Float64:
     if bad.size:
         raise PenstockError(
             f"capacity must be finite and > 0; got {capacity[bad[0]]:g} at {bad[0]}. Mark a worker "
-            "that can do nothing as removed"
+            "without capacity as removed"
         )
     return capacity
 

@@ -10,11 +10,11 @@ from penstock.policies.validation import whole
 
 
 class Cola(Placer):
-    r"""Cuts the graph of key groups into one part a worker, whatever is where now.
+    r"""Cuts the graph of key groups into one part a worker, whatever the present placement is.
 
-    Key groups are vertices, weighted by their load; edges are weighted by what they send. METIS
-    cuts it into parts whose loads are in proportion to the workers' capacities, so that little is
-    sent from part to part:
+    Key groups are vertices, weighted by their load; edges are weighted by their traffic. METIS cuts
+    the graph into parts whose loads are in proportion to the workers' capacities. The cut keeps the
+    traffic between parts small:
 
     $$\min \sum_{k, m:\, part(k) \ne part(m)} out(k, m)$$
 
@@ -22,7 +22,7 @@ class Cola(Placer):
     a good way to place key groups at the start of a job, and a baseline afterwards.
 
     Args:
-        seed: of the partitioning, >= 0.
+        seed: seed of the partitioning, >= 0.
 
     Example:
         >>> from penstock.policies.placement import Traffic
@@ -38,7 +38,7 @@ class Cola(Placer):
 
     Deviations:
         METIS makes all parts at once instead of splitting one part again and again. There is no
-        budget, and other resources than the bottleneck are not looked at.
+        budget, and only the bottleneck resource counts.
     """
 
     name = "cola"
@@ -48,7 +48,7 @@ class Cola(Placer):
         self.seed = whole("seed", seed, least=0)
 
     def place(self, cluster: Cluster) -> tuple[Int64, str]:
-        """Cut, and give the parts to the workers in their order."""
+        """Cut the graph, and assign the parts to the workers in their order."""
         live = np.flatnonzero(cluster.live)
         load = cluster.load[:, cluster.bottleneck]
         part = cut(load, cluster.traffic, cluster.capacity[live], self.seed)

@@ -13,20 +13,20 @@ from penstock.policies.validation import positive
 class Consistent(Placer):
     r"""Lets busy workers give key groups to idle ones, one at a time.
 
-    With the load $u_i$ of a worker by its capacity, one is *busy* if $u_i > mean + band$, and
-    *idle* if $u_i < mean - band$. The busiest one gives a key group to the idlest one: the largest
-    that makes the giver not idle and the taker not busy. Where nobody is idle, it gives to the
-    least loaded worker that is not busy, as otherwise all others could sit between the thresholds
-    for ever. This goes on until nobody is busy or nothing fits.
+    With the load $u_i$ of a worker by its capacity, a worker is *busy* if $u_i > mean + band$, and
+    *idle* if $u_i < mean - band$. The busiest worker gives a key group to the idlest one: the
+    largest that makes the giver not idle and the taker not busy. If no worker is idle, the least
+    loaded worker that is not busy takes it. Otherwise all others could stay between the thresholds
+    for ever. This goes on until no worker is busy or no key group fits.
 
-    It needs no more than two signals a worker, so it can be done without knowing all loads; it
-    stops within the band, and does not swap.
+    It needs only two signals from each worker, so it works without all loads. It stops within the
+    band, and does not swap.
 
     Args:
-        max_migrations: how many key groups a plan may move, >= 0; None for any number.
-        max_cost: what their migration costs may sum up to, >= 0; None for anything.
-        band: how far from the mean a worker is busy or idle, in points, > 0. Below half of a
-            typical key group's load, nothing may fit.
+        max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
+        max_cost: largest total migration cost of a plan, >= 0; None for no limit.
+        band: distance from the mean beyond which a worker is busy or idle, in points, > 0. Below
+            half of a typical key group's load, perhaps no key group fits.
 
     Example:
         >>> cluster = Cluster(load=[30, 30, 20], placement=[0, 0, 1], capacity=[1, 1])
@@ -39,8 +39,8 @@ class Consistent(Placer):
     Deviations:
         Key groups have different loads, virtual workers have not: the largest that fits moves.
         Thresholds are relative to the mean, which is known here. All signals come at once, so the
-        queues are ordered by load, and who was overloaded least recently (section VI-A) is the
-        least loaded one. Workers to be removed are drained with what is left of the budget.
+        queues are ordered by load. The worker that was overloaded least recently (section VI-A) is
+        the least loaded one. Workers to be removed are drained with the rest of the budget.
     """
 
     name = "cg"
@@ -55,7 +55,7 @@ class Consistent(Placer):
         self.band = positive("band", band)
 
     def place(self, cluster: Cluster) -> tuple[Int64, str]:
-        """Pair busy with idle workers until nobody is busy."""
+        """Pair busy with idle workers until no worker is busy."""
         problem = self.problem(cluster)
         where = problem.home.copy()
         while True:
@@ -68,7 +68,7 @@ class Consistent(Placer):
         return where, ""
 
     def _exchange(self, problem: Problem, where: Int64) -> tuple[int, int] | None:
-        """Return the next key group to give, and who gets it."""
+        """Return the next key group to move, and its new worker; None if there is none."""
         deviations = problem.deviations(where)
         live = np.flatnonzero(problem.live)
         busiest_first = live[np.argsort(-deviations[live], kind="stable")]
@@ -82,7 +82,7 @@ class Consistent(Placer):
         return None
 
     def _most(self, problem: Problem, deviations: Float64, giver: int, taker: int) -> float:
-        """How much one worker can give without being idle, and the other one take."""
+        """Return the load that keeps the giver from being idle, and the taker from being busy."""
         spare = (deviations[giver] + self.band) * problem.capacity[giver]
         lack = (self.band - deviations[taker]) * problem.capacity[taker]
         return float(min(spare, lack))

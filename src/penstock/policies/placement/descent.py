@@ -1,200 +1,235 @@
 """The kernel of the local search: moves and swaps that bring the worst worker nearer."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from penstock.policies.kernels import Bool, Float64, Int64, kernel
+from penstock.policies.kernels import Float64, Int64, kernel
+from penstock.policies.placement.problem import Problem
 
-# How much deviations count that are within the threshold already: enough to break ties.
+# Weight of deviations within the threshold: enough to break ties.
 _WITHIN = 1e-3
-# Preferred among equals: to take from a worker that is to be removed.
+# Preference for moves off a worker that is to be removed, among equal moves.
 _DRAINS = 1e-6
-# What a free step counts as when gains are compared by price, as part of a typical price.
+# Price of a free step when gains are compared by price, as a part of the mean price.
 _FREE = 1 / 3
 _TINY = 1e-9
 _NONE = -1
 
 
+class Standing(NamedTuple):
+    """The state of a search: where units are, and what workers carry. It changes in place.
+
+    Attributes:
+        where: worker of each unit.
+        carried: load of each worker on the bottleneck resource.
+        used: load of each worker on the other resources, with a column for each.
+        deviations: deviation of each worker from the mean, in points.
+    """
+
+    where: Int64
+    carried: Float64
+    used: Float64
+    deviations: Float64
+
+
+class Pair(NamedTuple):
+    """A worker that may give load, and a worker that may receive it.
+
+    Attributes:
+        giver: worker that gives.
+        taker: worker that receives.
+        given_from: deviation of the giver from the mean, in points.
+        given_to: deviation of the taker from the mean, in points.
+        giver_capacity: capacity of the giver.
+        taker_capacity: capacity of the taker.
+        stays: whether the giver stays; otherwise it is to be removed.
+    """
+
+    giver: int
+    taker: int
+    given_from: float
+    given_to: float
+    giver_capacity: float
+    taker_capacity: float
+    stays: bool
+
+
 @kernel
-def descend(
-    load: Float64,
-    others: Float64,
-    price: Float64,
-    home: Int64,
-    frozen: Bool,
-    capacity: Float64,
-    live: Bool,
-    room: Float64,
-    budget: float,
-    mean: float,
-    threshold: float,
-    steps: int,
-    where: Int64,
-) -> int:
-    """Improve a placement in place until all are within the threshold; return steps taken."""
-    workers = capacity.size
-    carried, used = np.zeros(workers), np.zeros((workers, others.shape[1]))
+def descend(problem: Problem, threshold: float, steps: int, where: Int64) -> int:
+    """Improve a placement in place; return the number of steps taken.
+
+    It ends when all workers are within the threshold, when no step helps, or after `steps`.
+    """
+    workers = problem.capacity.size
+    used = np.zeros((workers, problem.others.shape[1]))
+    standing = Standing(where, np.zeros(workers), used, np.zeros(workers))
     spent = 0.0
-    for unit in range(load.size):
-        carried[where[unit]] += load[unit]
-        used[where[unit]] += others[unit]
-        spent += price[unit] * (where[unit] != home[unit])
+    for unit in range(problem.load.size):
+        standing.carried[where[unit]] += problem.load[unit]
+        used[where[unit]] += problem.others[unit]
+        spent += problem.price[unit] * (where[unit] != problem.home[unit])
     for step in range(steps):
-        deviations = carried / capacity - mean
+        standing.deviations[:] = standing.carried / problem.capacity - problem.mean
         worst, far = _NONE, threshold
         for worker in range(workers):
-            if live[worker] and abs(deviations[worker]) > far:
-                worst, far = worker, abs(deviations[worker])
+            if problem.live[worker] and abs(standing.deviations[worker]) > far:
+                worst, far = worker, abs(standing.deviations[worker])
         if worst == _NONE:
             return step
-        unit, target, partner = _best_step(
-            load, others, price, home, frozen, capacity, live, room, budget - spent, threshold,
-            where, deviations, used, worst,
-        )  # fmt: skip
+        left = problem.budget - spent
+        unit, target, partner = _best_step(problem, standing, worst, threshold, left)
         if unit == _NONE:
             return step
         source = where[unit]
-        for one, to in ((unit, target), (partner, source)):
-            if one == _NONE:
-                continue
-            spent += _extra(price, home, where, one, to)
-            carried[where[one]] -= load[one]
-            carried[to] += load[one]
-            used[where[one]] -= others[one]
-            used[to] += others[one]
-            where[one] = to
+        spent += _move(problem, standing, unit, target)
+        if partner != _NONE:
+            spent += _move(problem, standing, partner, source)
     return steps
 
 
 @kernel
-def _best_step(  # noqa: PLR0912 - one search over two kinds of steps
-    load: Float64,
-    others: Float64,
-    price: Float64,
-    home: Int64,
-    frozen: Bool,
-    capacity: Float64,
-    live: Bool,
-    room: Float64,
-    left: float,
-    threshold: float,
-    where: Int64,
-    deviations: Float64,
-    used: Float64,
-    worst: int,
-) -> tuple[int, int, int]:
-    """Return the unit to move, its target, and the unit that comes back for it (or -1).
+def _move(problem: Problem, standing: Standing, unit: int, target: int) -> float:
+    """Move a unit; return its price."""
+    price = _extra(problem, standing.where, unit, target)
+    source = standing.where[unit]
+    standing.carried[source] -= problem.load[unit]
+    standing.carried[target] += problem.load[unit]
+    standing.used[source] -= problem.others[unit]
+    standing.used[target] += problem.others[unit]
+    standing.where[unit] = target
+    return price
 
-    It is the step with the largest gain for its price.
+
+@kernel
+def _best_step(
+    problem: Problem, standing: Standing, worst: int, threshold: float, left: float
+) -> tuple[int, int, int]:
+    """Return the step with the largest gain for its price.
+
+    It is the unit to move, its target, and the unit that is moved back in exchange (or -1).
     """
-    units, starts = _by_worker(where, capacity.size)
-    over = deviations[worst] > 0
-    far = abs(deviations[worst]) - _TINY
-    free = max(_TINY, _FREE * price.mean())
+    load, frozen, where = problem.load, problem.frozen, standing.where
+    units, starts = _by_worker(where, problem.capacity.size)
+    over = standing.deviations[worst] > 0
+    far = abs(standing.deviations[worst]) - _TINY
+    free = max(_TINY, _FREE * problem.price.mean())
     best, most = (_NONE, _NONE, _NONE), _TINY
-    for other in np.argsort(deviations if over else -deviations):
-        if other == worst or (over and not live[other]):
+    for other in np.argsort(standing.deviations if over else -standing.deviations):
+        if other == worst or (over and not problem.live[other]):
             continue
-        # The worst one is to give if it has too much, and to get if it has too little.
+        # The worst worker gives if it has too much, and receives if it has too little.
         giver, taker = (worst, other) if over else (other, worst)
-        now = _badness(deviations, capacity, live, threshold, giver, taker, 0.0)
-        even = _even(deviations, capacity, live, giver, taker)
-        hoped = now - _badness(deviations, capacity, live, threshold, giver, taker, even)
+        pair = _paired(problem, standing.deviations, giver, taker)
+        now = _badness(pair, 0.0, threshold)
+        hoped = now - _badness(pair, _even(pair), threshold)
         if hoped <= most * free:
             continue
-        # Whoever gives or takes more than this ends up as far from the mean as the worst one.
-        reach = (far - deviations[taker]) * capacity[taker]
-        if live[giver]:
-            reach = min(reach, (far + deviations[giver]) * capacity[giver])
+        reach = _reach(pair, far)
         for a in range(starts[giver], starts[giver + 1]):
             unit = units[a]
             if frozen[unit]:
                 continue
-            extra = _extra(price, home, where, unit, taker)
+            extra = _extra(problem, where, unit, taker)
             given = load[unit]
             if given < reach and extra <= left + _TINY:
-                gain = now - _badness(deviations, capacity, live, threshold, giver, taker, given)
+                gain = now - _badness(pair, given, threshold)
                 gain /= free + max(0.0, extra)
-                if gain > most and _fits(others, room, used, taker, unit, _NONE):
+                if gain > most and _fits(problem, standing.used, taker, unit, _NONE):
                     best, most = (unit, taker, _NONE), gain
-            if not live[giver]:
+            if not pair.stays:
                 continue
             for b in range(starts[taker], starts[taker + 1]):
                 partner = units[b]
                 given = load[unit] - load[partner]
                 if given <= 0 or given >= reach or frozen[partner]:
                     continue
-                both = extra + _extra(price, home, where, partner, giver)
+                both = extra + _extra(problem, where, partner, giver)
                 paid = free + max(0.0, both)
                 if hoped <= most * paid or both > left + _TINY:
                     continue
-                gain = now - _badness(deviations, capacity, live, threshold, giver, taker, given)
+                gain = now - _badness(pair, given, threshold)
                 if (
                     gain > most * paid
-                    and _fits(others, room, used, taker, unit, partner)
-                    and _fits(others, room, used, giver, partner, unit)
+                    and _fits(problem, standing.used, taker, unit, partner)
+                    and _fits(problem, standing.used, giver, partner, unit)
                 ):
                     best, most = (unit, taker, partner), gain / paid
     return best
 
 
 @kernel
-def _badness(
-    deviations: Float64,
-    capacity: Float64,
-    live: Bool,
-    threshold: float,
-    giver: int,
-    taker: int,
-    given: float,
-) -> float:
-    """How bad it is for two workers if one has given some load to the other one."""
-    taken = deviations[taker] + given / capacity[taker]
-    bad = capacity[taker] * _far(taken, threshold)
-    if not live[giver]:
-        return float(bad + (_DRAINS if given == 0 else 0.0))
-    rest = deviations[giver] - given / capacity[giver]
-    return float(bad + capacity[giver] * _far(rest, threshold))
+def _paired(problem: Problem, deviations: Float64, giver: int, taker: int) -> Pair:
+    return Pair(
+        giver,
+        taker,
+        deviations[giver],
+        deviations[taker],
+        problem.capacity[giver],
+        problem.capacity[taker],
+        problem.live[giver],
+    )
 
 
 @kernel
-def _even(deviations: Float64, capacity: Float64, live: Bool, giver: int, taker: int) -> float:
-    """What one worker would have to give to the other one for both to be even."""
-    if not live[giver]:
-        return float(-deviations[taker] * capacity[taker])
-    both = 1 / capacity[giver] + 1 / capacity[taker]
-    return float((deviations[giver] - deviations[taker]) / both)
+def _badness(pair: Pair, given: float, threshold: float) -> float:
+    """Return the badness of two workers after one has given some load to the other."""
+    taken = pair.given_to + given / pair.taker_capacity
+    bad = pair.taker_capacity * _far(taken, threshold)
+    if not pair.stays:
+        return float(bad + (_DRAINS if given == 0 else 0.0))
+    rest = pair.given_from - given / pair.giver_capacity
+    return float(bad + pair.giver_capacity * _far(rest, threshold))
+
+
+@kernel
+def _even(pair: Pair) -> float:
+    """Return the load that the giver would have to give for both workers to be even."""
+    if not pair.stays:
+        return float(-pair.given_to * pair.taker_capacity)
+    both = 1 / pair.giver_capacity + 1 / pair.taker_capacity
+    return float((pair.given_from - pair.given_to) / both)
+
+
+@kernel
+def _reach(pair: Pair, far: float) -> float:
+    """Return the load that makes one of both workers deviate as far from the mean as `far`."""
+    reach = (far - pair.given_to) * pair.taker_capacity
+    if pair.stays:
+        reach = min(reach, (far + pair.given_from) * pair.giver_capacity)
+    return float(reach)
 
 
 @kernel
 def _far(deviation: float, threshold: float) -> float:
-    """How bad a deviation is: its square beyond the threshold, and next to nothing within it."""
+    """Return the badness of a deviation: its square beyond the threshold, and a tie-breaker."""
     beyond = max(0.0, abs(deviation) - threshold)
     return beyond * beyond + _WITHIN * deviation * deviation
 
 
 @kernel
-def _extra(price: Float64, home: Int64, where: Int64, unit: int, target: int) -> float:
-    """What a move takes from the budget; less than 0 if the unit returns home."""
-    if where[unit] == home[unit]:
-        return float(price[unit])
-    return -float(price[unit]) if target == home[unit] else 0.0
+def _extra(problem: Problem, where: Int64, unit: int, target: int) -> float:
+    """Return the price of a move; less than 0 if the unit returns home."""
+    home, price = problem.home[unit], float(problem.price[unit])
+    if where[unit] == home:
+        return price
+    return -price if target == home else 0.0
 
 
 @kernel
-def _fits(
-    others: Float64, room: Float64, used: Float64, target: int, unit: int, leaving: int
-) -> bool:
-    """Whether a worker has room for a unit when another one has left."""
+def _fits(problem: Problem, used: Float64, target: int, unit: int, leaving: int) -> bool:
+    """Whether a worker has room for a unit after another one has left."""
+    others = problem.others
     for resource in range(others.shape[1]):
         change = others[unit, resource] - (others[leaving, resource] if leaving >= 0 else 0.0)
-        if change > 0 and used[target, resource] + change > room[target, resource] + _TINY:
+        if change > 0 and used[target, resource] + change > problem.room[target, resource] + _TINY:
             return False
     return True
 
 
 @kernel
 def _by_worker(where: Int64, workers: int) -> tuple[Int64, Int64]:
-    """Return the units ordered by worker, and where each worker begins."""
+    """Return the units ordered by worker, and the first position of each worker."""
     starts = np.zeros(workers + 1, dtype=np.int64)
     for worker in where:
         starts[worker + 1] += 1

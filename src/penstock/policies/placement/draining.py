@@ -7,10 +7,10 @@ from penstock.policies.placement.problem import ROUNDING, Problem
 
 
 def drain(problem: Problem, where: Int64) -> None:
-    """Move units off workers that are to be removed, as far as the budget goes; in place.
+    """Move units off workers that are to be removed, as far as the budget allows; in place.
 
-    The largest ones go first, each to the worker that is least loaded with it, and among equals
-    to the one with the fewest units: units without load must leave, too.
+    The largest units go first, each to the worker that is least loaded with it. Among equals it is
+    the worker with the fewest units, as units without load must leave, too.
     """
     leaving = problem.undrained(where)
     left = problem.budget - problem.spent(where)

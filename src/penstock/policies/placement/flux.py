@@ -1,4 +1,4 @@
-"""Flux: the biggest key group from the first worker to the last one."""
+"""Flux: moves the biggest key group from the most to the least loaded worker."""
 
 import numpy as np
 
@@ -12,19 +12,20 @@ from penstock.policies.placement.problem import Problem
 class Flux(Placer):
     r"""Pairs the most with the least loaded worker, the second with the second last, and so on.
 
-    The first one of a pair gives its biggest suitable key group to the last one: the biggest one
-    that lowers the variance of loads and does not just exchange both, of a load
+    The more loaded worker of a pair gives its biggest suitable key group to the other one. A key
+    group is suitable if its move lowers the variance of loads, and does not make the other worker
+    the more loaded one. Its load is at most
 
     $$l \le \frac{u_i - u_j}{1 / c_i + 1 / c_j}$$
 
     ($c$ is the capacity of a worker, $u$ its load by capacity). Then workers are sorted again,
-    until nothing is suitable or the budget is spent. No key group moves twice. It sees one pair at
-    a time and never swaps, so it needs more migrations than necessary, and gets stuck where
+    until no key group is suitable or the budget is spent. No key group moves twice. It sees one
+    pair at a time and never swaps. So it needs more migrations than necessary, and gets stuck where
     differences are smaller than key groups.
 
     Args:
-        max_migrations: how many key groups a plan may move, >= 0; None for any number.
-        max_cost: what their migration costs may sum up to, >= 0; None for anything.
+        max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
+        max_cost: largest total migration cost of a plan, >= 0; None for no limit.
 
     Example:
         >>> cluster = Cluster(load=[30, 20, 10], placement=[0, 0, 1], capacity=[1, 1])
@@ -36,10 +37,10 @@ class Flux(Placer):
         Systems", ICDE 2003, as described in ALBIC (Madsen et al., 2017), section 2.2.
 
     Deviations:
-        The paper does not say more of "suitable" than that the variance falls; any key group that
-        lowers it would be another reading (`docs/albic.md`). Flux knows nothing of workers that are
-        to be removed: these are drained with what is left of the budget. Unequal capacities, other
-        resources and migration costs are respected.
+        The paper defines "suitable" only by a lower variance; any key group that lowers it would be
+        another reading (`docs/albic.md`). Flux does not know workers that are to be removed: they
+        are drained with the rest of the budget. Unequal capacities, other resources and migration
+        costs are respected.
     """
 
     name = "flux"
@@ -55,7 +56,7 @@ class Flux(Placer):
 
 
 def _one_round(problem: Problem, where: Int64) -> bool:
-    """Let every pair move one key group; return whether any has."""
+    """Let every pair move one key group; return whether any pair has moved one."""
     deviations = problem.deviations(where)
     live = np.flatnonzero(problem.live)
     ordered = live[np.argsort(-deviations[live], kind="stable")]

@@ -1,7 +1,7 @@
-"""The balancing problem as a mixed-integer program, and HiGHS to solve it."""
+"""The balancing problem as a mixed-integer program, solved by HiGHS."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -9,15 +9,24 @@ import numpy as np
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.placement.problem import ROUNDING, Problem
 
-# Weight of the tighter one of both sides, where the weight of the distance is 1: w1 > 2 * w2, and
-# so much smaller that no distance is given away for it.
+# Weight of d_u and d_l, where the weight of the distance is 1: w1 > 2 * w2, and so small that no
+# distance is given away for it.
 _SECOND = 1e-3
+_INFINITE = highspy.kHighsInf
 
 
 def solve(
-    problem: Problem, known: Int64, enough: float, max_nodes: int, time_limit_s: float
+    problem: Problem, known: Int64, *, enough: float, max_nodes: int, time_limit_s: float
 ) -> tuple[Int64, str]:
-    """Return the best placement, at least as good as the known one, and what is to be said."""
+    """Return the best placement that the solver finds, and a note for the reason of the plan.
+
+    Args:
+        problem: problem to solve.
+        known: known placement; the result is at least as good.
+        enough: load distance in points at which the solver stops.
+        max_nodes: largest number of nodes of the solver's tree.
+        time_limit_s: longest time of the solver.
+    """
     model = _Model.of(problem, known, enough)
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     options = {
@@ -47,13 +56,36 @@ def solve(
     return (found if better and allowed else known), note
 
 
+class _Row(NamedTuple):
+    """A constraint of the program: lower <= sum of coefficients * columns <= upper.
+
+    Attributes:
+        columns: numbers of the columns.
+        coefficients: coefficient of each column.
+        lower: lower limit of the sum.
+        upper: upper limit of the sum.
+    """
+
+    columns: Int64
+    coefficients: Float64
+    lower: float = -_INFINITE
+    upper: float = _INFINITE
+
+
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """The program: one column for each unit and worker, then d, d_u and d_l."""
+    """The program: one column for each allowed unit and worker, then d, d_u and d_l.
+
+    Attributes:
+        unit: unit of each of the first columns.
+        worker: worker of each of the first columns.
+        rows: constraints.
+        least: lower limit of the distance d.
+    """
 
     unit: Int64
     worker: Int64
-    rows: list[tuple[Int64, Float64, float, float]]
+    rows: list[_Row]
     least: float
 
     @property
@@ -62,42 +94,50 @@ class _Model:
 
     @classmethod
     def of(cls, problem: Problem, known: Int64, enough: float) -> "_Model":
-        """Write down columns and rows: (columns, coefficients, lower, upper)."""
-        movable = np.flatnonzero(~problem.frozen)
+        """Return the program of a problem, in which as many units leave workers as is known."""
         stays = np.zeros((problem.load.size, problem.capacity.size), dtype=np.bool_)
         stays[np.arange(problem.home.size), problem.home] = True
         allowed = (problem.live | stays) & ~problem.frozen[:, np.newaxis]
         unit, worker = (index.astype(np.int64) for index in np.nonzero(allowed))
-        away = worker != problem.home[unit]
-        load, infinite = problem.load[unit], highspy.kHighsInf
-        d, upper, lower = unit.size + np.arange(3)
-        rows: list[tuple[Int64, Float64, float, float]] = []
-        for one in movable:
-            own = np.flatnonzero(unit == one)
-            rows.append((own, np.ones(own.size), 1.0, 1.0))
-        if problem.budget < np.inf:
-            paid = np.flatnonzero(away)
-            rows.append((paid, problem.price[unit[paid]], -infinite, problem.budget))
-        waits = np.flatnonzero(~problem.live[worker])
-        rows.append((waits, np.ones(waits.size), -infinite, problem.undrained(known).size))
-        fixed = np.bincount(
-            problem.home[problem.frozen],
-            weights=problem.load[problem.frozen],
-            minlength=problem.capacity.size,
-        )
+        model = cls(unit=unit, worker=worker, rows=[], least=enough)
+        model._place_each_unit(problem)
+        model._limit_moves(problem, known)
         for one in np.flatnonzero(problem.live):
-            own = np.flatnonzero(worker == one)
-            capacity = problem.capacity[one]
-            even = capacity * problem.mean - fixed[one]
-            most = np.append(load[own], [-capacity, capacity])
-            rows.append((np.append(own, [d, upper]), most, -infinite, even))
-            least = np.append(load[own], [capacity, -capacity])
-            rows.append((np.append(own, [d, lower]), least, even, infinite))
-            held = problem.frozen & (problem.home == one)
-            for resource in range(problem.others.shape[1]):
-                room = problem.room[one, resource] - problem.others[held, resource].sum()
-                rows.append((own, problem.others[unit[own], resource], -infinite, room))
-        return cls(unit, worker, rows, enough)
+            model._balance(problem, int(one))
+        return model
+
+    def _place_each_unit(self, problem: Problem) -> None:
+        for one in np.flatnonzero(~problem.frozen):
+            own = np.flatnonzero(self.unit == one)
+            self.rows.append(
+                _Row(columns=own, coefficients=np.ones(own.size), lower=1.0, upper=1.0)
+            )
+
+    def _limit_moves(self, problem: Problem, known: Int64) -> None:
+        """Keep to the budget, and drain workers as far as the known placement does."""
+        if problem.budget < np.inf:
+            paid = np.flatnonzero(self.worker != problem.home[self.unit])
+            price = problem.price[self.unit[paid]]
+            self.rows.append(_Row(columns=paid, coefficients=price, upper=problem.budget))
+        waits = np.flatnonzero(~problem.live[self.worker])
+        most = problem.undrained(known).size
+        self.rows.append(_Row(columns=waits, coefficients=np.ones(waits.size), upper=most))
+
+    def _balance(self, problem: Problem, worker: int) -> None:
+        """Tie the load of a worker to d, d_u and d_l, and limit its other resources."""
+        own = np.flatnonzero(self.worker == worker)
+        held = problem.frozen & (problem.home == worker)
+        units, capacity = self.unit[own], problem.capacity[worker]
+        d, upper, lower = self.unit.size + np.arange(3)
+        even = capacity * problem.mean - problem.load[held].sum()
+        most = np.append(problem.load[units], [-capacity, capacity])
+        self.rows.append(_Row(columns=np.append(own, [d, upper]), coefficients=most, upper=even))
+        least = np.append(problem.load[units], [capacity, -capacity])
+        self.rows.append(_Row(columns=np.append(own, [d, lower]), coefficients=least, lower=even))
+        for resource in range(problem.others.shape[1]):
+            room = problem.room[worker, resource] - problem.others[held, resource].sum()
+            load = problem.others[units, resource]
+            self.rows.append(_Row(columns=own, coefficients=load, upper=room))
 
     def lp(self) -> highspy.HighsLp:
         """Return the program in the solver's form."""
@@ -105,14 +145,15 @@ class _Model:
         lp.num_col_, lp.num_row_ = self.size, len(self.rows)
         lp.col_cost_ = np.append(np.zeros(binaries), [1.0, -_SECOND, -_SECOND])
         lp.col_lower_ = np.append(np.zeros(binaries), [self.least, 0.0, 0.0])
-        lp.col_upper_ = np.append(np.ones(binaries), np.full(3, highspy.kHighsInf))
-        lp.row_lower_ = np.array([lower for _, _, lower, _ in self.rows])
-        lp.row_upper_ = np.array([upper for _, _, _, upper in self.rows])
+        lp.col_upper_ = np.append(np.ones(binaries), np.full(3, _INFINITE))
+        lp.row_lower_ = np.array([row.lower for row in self.rows])
+        lp.row_upper_ = np.array([row.upper for row in self.rows])
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lengths = [columns.size for columns, _, _, _ in self.rows]
+        lengths = [row.columns.size for row in self.rows]
         lp.a_matrix_.start_ = np.append(0, np.cumsum(lengths)).astype(np.int32)
-        lp.a_matrix_.index_ = np.concatenate([row[0] for row in self.rows]).astype(np.int32)
-        lp.a_matrix_.value_ = np.concatenate([row[1] for row in self.rows])
+        columns = np.concatenate([row.columns for row in self.rows])
+        lp.a_matrix_.index_ = columns.astype(np.int32)
+        lp.a_matrix_.value_ = np.concatenate([row.coefficients for row in self.rows])
         whole_numbers = [highspy.HighsVarType.kInteger] * binaries
         lp.integrality_ = [*whole_numbers, *[highspy.HighsVarType.kContinuous] * 3]
         return lp

@@ -1,4 +1,4 @@
-"""Balancing by moves and swaps under a budget."""
+"""Balancing by moves and swaps within a budget."""
 
 import numpy as np
 
@@ -11,32 +11,54 @@ from penstock.policies.placement.draining import drain
 from penstock.policies.placement.problem import Problem
 from penstock.policies.validation import at_least_zero
 
-# Steps for each unit: more than any search has been seen to take.
+# Limit of the steps for each unit: larger than in any known search.
 _STEPS_PER_UNIT = 20
 
 
-class LocalSearch(Placer):
+class Balancer(Placer):
+    """A placer that balances by a local search, alone or as a part of its work.
+
+    Args:
+        max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
+        max_cost: largest total migration cost of a plan, >= 0; None for no limit.
+        goal: load distance in points at which the search stops, >= 0.
+        tolerated: load distance in points that is reached before workers are drained, >= 0.
+    """
+
+    def __init__(
+        self, max_migrations: int | None, max_cost: float | None, goal: float, tolerated: float
+    ) -> None:
+        super().__init__(max_migrations, max_cost)
+        self.goal = at_least_zero("goal", goal)
+        self.tolerated = np.inf if tolerated == np.inf else at_least_zero("tolerated", tolerated)
+
+    def balanced(self, problem: Problem) -> Int64:
+        """Return a good placement of the units within the budget."""
+        return search(problem, self.goal, self.tolerated)
+
+
+class LocalSearch(Balancer):
     r"""Moves and swaps key groups until no worker is far from the mean, within the budget.
 
-    The worst worker $i$, and any other one $j$: of all moves and swaps between both that leave
-    neither as far from the mean as the worst one was, the one is made that reduces
+    Every step is a move or a swap between the worst worker and another one. It must leave neither
+    of both as far from the mean as the worst worker was. The step is made that reduces
 
     $$\sum_i c_i \max(0, |u_i - mean| - goal)^2$$
 
     most for its price ($c$ is the capacity of a worker, $u$ its load by capacity). A key group
-    that has been moved moves on for nothing, and its way home is paid back. This ends when all are
-    within the goal or the lower bound, or nothing helps. Moves that turn out to be needless are
-    taken back.
+    that has been moved can move on for free, and its price is paid back if it returns home. The
+    search ends when all workers are within the goal or the lower bound, or when no step helps.
+    Moves that turn out to be unnecessary are taken back.
 
     It takes milliseconds where an exact solver takes minutes (60 workers, 1,200 key groups), and
-    comes near the lower bound where the budget binds. Workers to be removed are emptied: first
-    the tolerated distance is reached, then they are drained, and what is left of the budget brings
-    the distance down. Nothing ever moves to them.
+    comes near the lower bound where the budget binds. Workers to be removed are emptied: first the
+    tolerated distance is reached, then they are drained. The rest of the budget lowers the
+    distance. Nothing ever moves to these workers.
 
     Args:
-        max_migrations: how many key groups a plan may move, >= 0; None for any number.
-        max_cost: what their migration costs may sum up to, >= 0; None for anything.
-        goal: load distance in points at which it stops, >= 0. Raise it to save migrations.
+        max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
+        max_cost: largest total migration cost of a plan, >= 0; None for no limit.
+        goal: load distance in points at which the search stops, >= 0. Raise it to save migrations.
         tolerated: load distance in points that is reached before workers are drained, >= 0;
             infinite to drain first.
 
@@ -54,7 +76,7 @@ class LocalSearch(Placer):
 
     Deviations:
         The paper solves a mixed-integer program with CPLEX (`Milp`). Free solvers do not reach
-        its quality in seconds at the paper's larger sizes; moves and swaps do, moves alone get
+        its quality in seconds at the paper's larger sizes. Moves and swaps do; moves alone get
         stuck.
     """
 
@@ -67,13 +89,11 @@ class LocalSearch(Placer):
         goal: float = 0.01,
         tolerated: float = 5.0,
     ) -> None:
-        super().__init__(max_migrations, max_cost)
-        self.goal = at_least_zero("goal", goal)
-        self.tolerated = np.inf if tolerated == np.inf else at_least_zero("tolerated", tolerated)
+        super().__init__(max_migrations, max_cost, goal, tolerated)
 
     def place(self, cluster: Cluster) -> tuple[Int64, str]:
-        """Search from where the key groups are now."""
-        return search(self.problem(cluster), self.goal, self.tolerated), ""
+        """Search from the present placement."""
+        return self.balanced(self.problem(cluster)), ""
 
 
 def search(problem: Problem, goal: float, tolerated: float) -> Int64:
@@ -89,25 +109,11 @@ def search(problem: Problem, goal: float, tolerated: float) -> Int64:
 
 
 def _descend(problem: Problem, threshold: float, where: Int64) -> None:
-    descend(
-        problem.load,
-        problem.others,
-        problem.price,
-        problem.home,
-        problem.frozen,
-        problem.capacity,
-        problem.live,
-        problem.room,
-        problem.budget,
-        problem.mean,
-        threshold,
-        _STEPS_PER_UNIT * problem.load.size,
-        where,
-    )
+    descend(problem, threshold, _STEPS_PER_UNIT * problem.load.size, where)
 
 
 def _take_back(problem: Problem, distance: float, where: Int64) -> None:
-    """Send units home that need not have moved for this distance, the smallest ones first."""
+    """Move units back home that are not needed for this distance, the smallest ones first."""
     deviations = problem.deviations(where)
     used = np.zeros_like(problem.room)
     np.add.at(used, where, problem.others)

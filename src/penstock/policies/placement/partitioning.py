@@ -1,16 +1,16 @@
-"""Graphs of key groups: what hangs together, and how it is best cut (METIS)."""
+"""Graphs of key groups: connected sets, and balanced cuts by METIS."""
 
 import numpy as np
 
 from penstock.policies.kernels import Float64, Int64, kernel
 from penstock.policies.placement.cluster import Traffic
 
-# METIS takes whole numbers: weights are scaled to at most so much, in sum.
+# METIS takes whole numbers: weights are scaled to this total.
 _SCALE = 10_000_000
 
 
 def connected(count: int, one: Int64, other: Int64) -> Int64:
-    """Return the set of each vertex, 0, 1, ..., if these pairs are in the same set.
+    """Return the connected set of each vertex, 0, 1, ...; every pair is in one set.
 
     Example:
         >>> connected(4, np.array([0, 1]), np.array([3, 2]))
@@ -37,16 +37,16 @@ def _roots(count: int, one: Int64, other: Int64) -> Int64:
 
 
 def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
-    """Divide a graph into parts with these shares of the weight that send each other little.
+    """Return the part of each vertex, for parts with these shares and little traffic between them.
 
-    Where METIS cannot help (it may return fewer parts, and needs edges), the heaviest vertices
-    go first, each to the part that lacks most.
+    METIS needs edges, and may return fewer parts. In both cases the heaviest vertices are placed
+    first, each into the part that lacks most.
 
     Args:
-        weight: of each vertex.
-        edges: between vertices.
-        shares: of each part, in any unit.
-        seed: of METIS.
+        weight: weight of each vertex.
+        edges: traffic between vertices.
+        shares: share of the weight for each part, in any unit.
+        seed: seed of METIS.
     """
     parts = shares.size
     if parts < 2 or weight.size <= parts:
@@ -54,7 +54,7 @@ def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
     starts, ends, volume = _adjacency(weight.size, edges)
     if not ends.size:
         return _evenly(weight, shares)
-    # Imported here: it takes a while, and most plans do without.
+    # Imported here: the import takes a while, and most plans do not need it.
     import pymetis  # noqa: PLC0415
 
     adjacency = pymetis.CSRAdjacency(starts, ends)
@@ -71,7 +71,10 @@ def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
 
 
 def _adjacency(count: int, edges: Traffic) -> tuple[Int64, Int64, Float64]:
-    """Return neighbours of each vertex, both ways, each once."""
+    """Return the neighbours of each vertex, in both directions and each once.
+
+    These are the first position of each vertex, the neighbours, and the traffic with each.
+    """
     sends = (edges.source != edges.target) & (edges.volume > 0)
     a, b, volume = edges.source[sends], edges.target[sends], edges.volume[sends]
     codes, which = np.unique(np.concatenate((a * count + b, b * count + a)), return_inverse=True)

@@ -1,30 +1,32 @@
-"""The problem that search and solver work on: units to place under a budget."""
+"""The problem that search and solver work on: units to place within a budget."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.placement.cluster import FULL, Cluster
 
-# What sums of floating-point numbers may be off.
+# Largest rounding error of a sum of floating-point numbers.
 ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """Units (key groups, or several that move together), where they are, and what moving costs.
+class Problem(NamedTuple):
+    """Units (key groups, or several that move together), their workers, and the price of moves.
+
+    A named tuple, so that kernels take it as one argument.
 
     Attributes:
-        load: of each unit on the bottleneck resource, in points.
-        others: of each unit on the other resources, one column each.
-        price: what moving a unit takes from the budget.
-        home: the worker of each unit now.
-        frozen: units that stay where they are.
-        capacity: of each worker.
-        live: workers that stay; no unit may move to another one.
-        room: of each worker for the other resources: what it can carry, or carries already.
-        budget: what all moves may cost together.
+        load: load of each unit on the bottleneck resource, in points.
+        others: load of each unit on the other resources, with a column for each.
+        price: price of moving each unit, taken from the budget.
+        home: present worker of each unit.
+        frozen: whether each unit has to stay on its worker.
+        capacity: capacity of each worker.
+        live: whether each worker stays; no unit may move to another one.
+        room: largest load of each worker on the other resources: its capacity, or its present load
+            if that is larger.
+        budget: limit of the total price of all moves.
         mean: load that every live worker would have, in points per capacity.
     """
 
@@ -61,13 +63,12 @@ class Problem:
         """Return the problem in which key groups of the same unit move together.
 
         Args:
-            unit: of each key group, 0, 1, ...; those of one unit have the same home.
+            unit: unit of each key group, 0, 1, ...; key groups of one unit have the same home.
         """
         count = int(unit.max(initial=-1)) + 1
         home = np.zeros(count, dtype=np.int64)
         home[unit] = self.home
-        return replace(
-            self,
+        return self._replace(
             load=_sums(unit, self.load, count),
             others=_sums(unit, self.others, count),
             price=_sums(unit, self.price, count),
@@ -76,26 +77,32 @@ class Problem:
         )
 
     def deviations(self, where: Int64) -> Float64:
-        """How far each worker is from the mean, in points; of removed ones: 0."""
+        """Return the deviation of each worker from the mean, in points; 0 for removed workers."""
         carried = np.bincount(where, weights=self.load, minlength=self.capacity.size)
         return np.where(self.live, carried / self.capacity - self.mean, 0.0)
 
     def distance(self, where: Int64) -> float:
-        """Load distance of a placement of the units, in points."""
+        """Return the load distance of a placement of the units, in points."""
         return float(np.abs(self.deviations(where)).max(initial=0.0))
 
     def spent(self, where: Int64) -> float:
-        """What a placement takes from the budget."""
+        """Return the part of the budget that a placement takes."""
         return float(self.price[where != self.home].sum())
 
     def undrained(self, where: Int64) -> Int64:
-        """Units that a placement leaves on workers that are to be removed."""
+        """Return the units that a placement leaves on workers that are to be removed."""
         return np.flatnonzero(~self.live[where] & ~self.frozen)
 
     def largest(self, where: Int64, giver: int, taker: int, most: float) -> int | None:
-        """Return the largest unit at home that one worker can give, up to a load; None if none.
+        """Return the largest unit that one worker can give to another; None if there is none.
 
-        It must fit into what is left of the budget, and into the other worker.
+        The unit must be at home, and fit into the rest of the budget and into the taker.
+
+        Args:
+            where: present worker of each unit.
+            giver: worker that gives.
+            taker: worker that receives.
+            most: largest load of the unit, in points.
         """
         left = self.budget - self.spent(where)
         used = self.others[where == taker].sum(axis=0)

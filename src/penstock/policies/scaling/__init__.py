@@ -1,4 +1,4 @@
-"""Scalers: how many instances each operator has."""
+"""Scalers: policies that decide on the number of instances of each operator."""
 
 from penstock.policies.scaling.base import History, Observed, ScalePlan, Scaler, Topology
 from penstock.policies.scaling.fixed import Fixed

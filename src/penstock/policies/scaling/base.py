@@ -1,4 +1,4 @@
-"""The scaler: how many instances each operator of a graph has."""
+"""The scaler: decides on the number of instances of each operator of a graph."""
 
 import math
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from penstock.policies.base import Policy
 from penstock.policies.kernels import Float64
 from penstock.policies.validation import positive, whole
 
-# What costs less is taken to cost so much: timers can be coarse.
+# Least cost of a record: coarse timers may measure less.
 LEAST_COST_MS = 1e-6
 
 
@@ -22,7 +22,8 @@ class Topology:
     """A graph of operators: records of an operator go to all of its children.
 
     Attributes:
-        parents: of each operator, in an order in which parents come first; none for a source.
+        parents: parents of each operator, in an order in which parents come first; none for a
+            source.
 
     Example:
         >>> chain = Topology({"parse": (), "sink": ("parse",)})
@@ -37,7 +38,8 @@ class Topology:
         for name, parents in self.parents.items():
             if isinstance(parents, str) or len(set(parents)) < len(parents):
                 raise PenstockError(
-                    f"parents of {name!r} must be names, each once, as ('a', 'b'); got {parents!r}"
+                    f"parents of {name!r} must be names, each once, such as ('a', 'b'); "
+                    f"got {parents!r}"
                 )
             unknown = [parent for parent in parents if parent not in seen]
             if unknown:
@@ -50,7 +52,7 @@ class Topology:
 
     @classmethod
     def linear(cls, *names: str) -> Self:
-        """Return a chain."""
+        """Return a chain of operators: each is the parent of the next one."""
         return cls({name: names[max(0, i - 1) : i] for i, name in enumerate(names)})
 
     @property
@@ -59,22 +61,23 @@ class Topology:
         return tuple(name for name, parents in self.parents.items() if not parents)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Operators that get an operator's records."""
+        """Return the operators that receive the records of an operator."""
         return tuple(one for one, parents in self.parents.items() if name in parents)
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What was seen of one operator, period by period, the newest last.
+    """The measurements of one operator, period by period, the newest last.
 
     Attributes:
-        received: records that came in.
-        processed: records that were done.
-        emitted: records that went out to each child.
-        cost_ms: busy time over processed records, without queueing; NaN if none was done.
-        pending: records that wait or are in service now.
-        degree: instances now.
-        unchanged: periods since the degree was changed.
+        received: number of records received in each period.
+        processed: number of records processed in each period.
+        emitted: number of records sent to each child in each period.
+        cost_ms: busy time per processed record in each period, without queueing; NaN if no record
+            was processed.
+        pending: number of records that wait or are in service now.
+        degree: present number of instances.
+        unchanged: number of periods since the degree was changed.
     """
 
     received: Float64
@@ -86,7 +89,7 @@ class Observed:
     unchanged: int = 1_000_000
 
     def last(self, periods: int) -> "Observed":
-        """Return the newest periods only."""
+        """Return the measurements of the newest periods only."""
         kept = slice(-periods, None)
         return replace(
             self,
@@ -98,37 +101,40 @@ class Observed:
 
     @property
     def mean_cost_ms(self) -> float:
-        """Mean cost of a record; NaN before the first one is done."""
+        """Mean cost of a record; NaN before the first one is processed."""
         done = ~np.isnan(self.cost_ms) & (self.processed > 0)
         if not done.any():
             return float("nan")
         return float(np.average(self.cost_ms[done], weights=self.processed[done]))
 
     def recent_cost_ms(self, periods: int) -> float:
-        """Mean cost of a record in the newest periods, or in all if none was done in them."""
+        """Return the mean cost of a record in the newest periods.
+
+        If no record was processed in them, it is the mean of all periods.
+        """
         recent_ms = self.last(periods).mean_cost_ms
         known_ms = self.mean_cost_ms if math.isnan(recent_ms) else recent_ms
         return known_ms if math.isnan(known_ms) else max(known_ms, LEAST_COST_MS)
 
     @property
     def backlog(self) -> float:
-        """Records that wait: each instance may have one in service."""
+        """Number of records that wait: each instance may have another one in service."""
         return max(0.0, self.pending - self.degree)
 
     @property
     def selectivity(self) -> float:
-        """Records out for each record in; 1 before the first one is done."""
+        """Emitted records per processed record; 1 before the first one is processed."""
         processed = float(self.processed.sum())
         return float(self.emitted.sum()) / processed if processed else 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """What was seen of all operators.
+    """The measurements of all operators.
 
     Attributes:
-        period_s: length of a monitoring period.
-        operators: by name.
+        period_s: length of a monitoring period, > 0.
+        operators: measurements of each operator, by name.
     """
 
     period_s: float
@@ -139,17 +145,17 @@ class History:
 
     @property
     def periods(self) -> int:
-        """How many periods have been seen."""
+        """Number of periods that all operators have been measured in."""
         return min((one.received.size for one in self.operators.values()), default=0)
 
 
 @dataclass(frozen=True)
 class ScalePlan:
-    """How many instances each operator should have, and why.
+    """The number of instances that each operator should have, with reasons.
 
     Attributes:
-        degrees: by operator.
-        reasons: by operator, of those that change.
+        degrees: number of instances of each operator, by name.
+        reasons: reasons of the operators that change, by name.
     """
 
     degrees: Mapping[str, int]
@@ -162,24 +168,27 @@ class ScalePlan:
 
 
 class Scaler(Policy, ABC):
-    """Plans the degrees of a graph's operators from what was seen of them.
+    """Plans the degrees (numbers of instances) of a graph's operators from their measurements.
 
     It is a function of the history: it remembers nothing, so it can be restarted at any time. A
     scaler of your own needs `wanted` only.
 
     Args:
         min_degree: least number of instances of an operator, >= 1.
-        max_degree: largest number of instances of an operator; on Spark as many as there are
-            slots in the largest number of executors.
+        max_degree: largest number of instances of an operator. On Spark it is the number of slots
+            of the largest number of executors.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
         >>> class Two(Scaler):
         ...     def wanted(self, topology, history):
         ...         return {name: (2, "two are enough") for name in topology.parents}
-        >>> seen = Observed(*np.ones((4, 3)), pending=0.0, degree=1)
+        >>> ones = np.ones(3)
+        >>> seen = Observed(
+        ...     received=ones, processed=ones, emitted=ones, cost_ms=ones, pending=0.0, degree=1
+        ... )
         >>> Two().plan(Topology.linear("sink"), History(10.0, {"sink": seen})).reason
         'sink: two are enough, 1 -> 2'
     """
@@ -210,10 +219,16 @@ class Scaler(Policy, ABC):
 
     @abstractmethod
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
-        """Return the degree each operator should have, and why; others keep theirs."""
+        """Return the degree that each operator should have, with the reason; others keep theirs.
+
+        Called by `plan`, if at least one period has been measured.
+        """
 
     def plan(self, topology: Topology, history: History) -> ScalePlan:
-        """Return the degrees of the next period, within the limits."""
+        """Return the degrees of the next period, within the limits.
+
+        Called by the scaling loop on the driver, and by the simulator of graphs, every period.
+        """
         missing = sorted(set(topology.parents) - set(history.operators))
         if missing:
             raise PenstockError(f"history must have every operator; {', '.join(missing)} missing")
@@ -229,18 +244,20 @@ class Scaler(Policy, ABC):
 
 
 def degree_for(rate_per_s: float, cost_ms: float, utilization: float) -> int:
-    """Return how many instances a rate needs if each may be busy for a share of the time."""
+    """Return the number of instances for a rate if each may be busy for a share of the time."""
     return max(1, math.ceil(rate_per_s * cost_ms / 1000 / utilization - 1e-9))
 
 
 def demands(
     topology: Topology, history: History, at_sources: Mapping[str, float]
 ) -> dict[str, float]:
-    """Propagate rates along the graph by selectivities; never clamped by what can be done now.
+    """Return the rate of each operator, propagated along the graph by selectivities.
+
+    The present capacity of operators does not limit it.
 
     Args:
-        topology: the graph.
-        history: selectivities are taken from here.
+        topology: graph of the operators.
+        history: measurements, for the selectivities.
         at_sources: records per second that will arrive at each source.
     """
     found: dict[str, float] = {}

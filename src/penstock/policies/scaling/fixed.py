@@ -7,15 +7,16 @@ from penstock.policies.validation import known, whole
 
 
 class Fixed(Scaler):
-    """Gives every operator a fixed number of instances: the paper's two configurations.
+    """Gives every operator a fixed number of instances: the two configurations of the paper.
 
     Args:
-        degrees: instances by operator; those that are not named have `min_degree`.
+        degrees: number of instances of each operator; operators that are not named have
+            `min_degree`.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
         >>> Fixed(degrees={"sink": 8}).degrees
@@ -42,7 +43,7 @@ class Fixed(Scaler):
         }
 
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
-        """Return the same degrees, whatever was seen."""
+        """Return the same degrees for any history."""
         for name in self.degrees:
             known("operator", name, topology.parents)
         return {

@@ -1,4 +1,4 @@
-"""Forecasters: how many records will come in the next periods?"""
+"""Forecasters: estimate the number of records that will arrive in the next periods."""
 
 from abc import ABC, abstractmethod
 
@@ -10,7 +10,7 @@ from penstock.policies.validation import between, whole
 
 
 class Forecaster(Policy, ABC):
-    """Forecasts a series of counts, one a period."""
+    """Forecasts a series of counts, one for each period."""
 
     family = "forecaster"
 
@@ -18,13 +18,18 @@ class Forecaster(Policy, ABC):
     def forecast(self, series: Float64, periods: int) -> Float64:
         """Return the next values, none below 0.
 
+        Called by scalers that forecast, for each source and every period.
+
         Args:
-            series: what was seen, the newest last; at least one value.
-            periods: how many values to forecast, >= 1.
+            series: measured values, the newest last; at least one.
+            periods: number of values to forecast, >= 1.
         """
 
     def residuals(self, series: Float64, periods: int) -> Float64:
-        """Return how much more came than was forecast so many periods before, for all of it."""
+        """Return the errors of forecasts so many periods ahead: measured values minus forecasts.
+
+        Called by `Preventive`, for each source and every period.
+        """
         starts = range(2, series.size - periods + 1)
         found = [
             float(series[i + periods - 1] - self.forecast(series[:i], periods)[-1]) for i in starts
@@ -33,7 +38,7 @@ class Forecaster(Policy, ABC):
 
 
 class LastValue(Forecaster):
-    """Expects what came last.
+    """Expects the newest value again.
 
     Example:
         >>> LastValue().forecast(np.array([1.0, 5.0]), 2)
@@ -75,7 +80,7 @@ class LeastSquares(Forecaster):
         return line
 
     def slope(self, series: Float64) -> float:
-        """Records by which a period has more than the one before."""
+        """Return the increase of the line from one period to the next."""
         if series.size < 2:
             return 0.0
         return float(np.polyfit(np.arange(series.size), series, 1)[0])

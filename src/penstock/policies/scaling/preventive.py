@@ -1,4 +1,4 @@
-"""AUTOSCALE: scale before operators are congested."""
+"""AUTOSCALE: scales before operators are congested."""
 
 import math
 from typing import Any
@@ -22,35 +22,42 @@ from penstock.policies.validation import at_least_zero, between, positive, whole
 class Preventive(Scaler):
     r"""Preventive auto-parallelization: as many instances as the forecast needs.
 
-    What will arrive at the sources in the next periods is forecast, with a margin $z$ by which
-    forecasts were too low before, and propagated along the graph by selectivities. A backlog
-    is to be worked off in a given time:
+    The rates of arrival at the sources are forecast for the next periods. A margin $z$ is added, by
+    which earlier forecasts were too low. The rates are propagated along the graph by selectivities.
+    A backlog is to be worked off in a given time:
 
     $$degree = \left\lceil \frac{(\hat\lambda + z + pending / drain) \cdot cost}{utilization}
       \right\rceil$$
 
-    More instances come at once. Fewer come if they had been enough for all of the last `hold`
-    periods, with some slack, so that a short dip or noise changes nothing.
+    Instances are added at once. They are removed only if fewer would have been enough for all of
+    the last `hold` periods, with some slack. So a short dip or noise changes nothing.
 
     Args:
-        forecaster: of what arrives; a damped trend by default.
-        horizon: periods to look ahead, >= 1: the one that begins, and those it takes to get
-            more instances.
-        quantile: of the forecasts' errors that is added, in [0, 1].
+        forecaster: forecaster of arriving records; None for a damped trend.
+        horizon: number of periods to forecast, >= 1: the one that begins, and those until new
+            instances are ready.
+        quantile: quantile of the forecasts' errors that is added, in [0, 1].
         utilization: share of the time that instances should be busy, in (0, 1].
         drain_s: time in which a backlog should be worked off, > 0.
-        window: periods that the forecast is made from, >= 2.
-        hold: periods in which fewer instances must have been enough, >= 1.
-        slack: by how much more than enough they must have been, >= 0.
+        window: number of periods that the forecast is made from, >= 2.
+        hold: number of periods in which fewer instances must have been enough, >= 1.
+        slack: share by which they must have been more than enough, >= 0.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
-        >>> rising = np.array([[80.0, 120, 160], [80, 80, 80], [80, 80, 80], [100, 100, 100]])
-        >>> seen = Observed(*rising, pending=120.0, degree=1)
+        >>> rising, done = np.array([80.0, 120, 160]), np.full(3, 80.0)
+        >>> seen = Observed(
+        ...     received=rising,
+        ...     processed=done,
+        ...     emitted=done,
+        ...     cost_ms=np.full(3, 100.0),
+        ...     pending=120.0,
+        ...     degree=1,
+        ... )
         >>> plan = Preventive().plan(Topology.linear("sink"), History(10.0, {"sink": seen}))
         >>> plan.degrees
         {'sink': 4}
@@ -60,12 +67,12 @@ class Preventive(Scaler):
         Elastic Stream Processing", ICDCS 2017. `as_published` follows it word by word.
 
     Deviations:
-        Demand is propagated from the sources and never clamped by the present capacity (Eq. 8),
-        which hides operators behind a bottleneck. A damped trend instead of a line through a
-        minute, which forecasts nearly nothing after a short dip. Headroom by utilization and by
-        errors of forecasts instead of activity levels. No grace period for scale-out. Backlog is
-        drained in a given time, not within one window. The covariance of Eq. 5 is left out: its
-        unit is not that of a capacity.
+        Demand is propagated from the sources. The present capacity does not limit it (Eq. 8), as
+        that hides operators behind a bottleneck. A damped trend instead of a line through a minute,
+        which forecasts nearly nothing after a short dip. Headroom by utilization and by errors of
+        forecasts instead of activity levels. No grace period for scale-out. A backlog is drained in
+        a given time, not within one window. The covariance of Eq. 5 is left out: its unit is not
+        that of a capacity.
     """
 
     name = "preventive"
@@ -88,7 +95,7 @@ class Preventive(Scaler):
         super().__init__(min_degree, max_degree, min_executors, max_executors)
         if forecaster is not None and not isinstance(forecaster, Forecaster):
             raise PenstockError(
-                f"forecaster must be a forecaster, as DampedTrend(); got {forecaster!r}"
+                f"forecaster must be a Forecaster, such as DampedTrend(); got {forecaster!r}"
             )
         self.forecaster = forecaster
         self.horizon = whole("horizon", horizon, least=1)
@@ -106,7 +113,7 @@ class Preventive(Scaler):
         return PreventiveAsPublished(**params)
 
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
-        """Plan for what will come, and remove what has not been needed for a while."""
+        """Plan for the forecast, and remove instances that were not needed for a while."""
         coming = {n: self._coming_per_s(history, n) for n in topology.sources}
         came = {n: self._most_per_s(history, n) for n in topology.sources}
         ahead, held = demands(topology, history, coming), demands(topology, history, came)
@@ -125,7 +132,7 @@ class Preventive(Scaler):
         return found
 
     def _coming_per_s(self, history: History, name: str) -> float:
-        """Most records per second that are expected at a source in the next periods."""
+        """Return the largest rate that is expected at a source in the next periods."""
         series = history.operators[name].received[-self.window :]
         coming = float(self._forecaster.forecast(series, self.horizon).max())
         errors = self._forecaster.residuals(series, 1)
@@ -133,6 +140,7 @@ class Preventive(Scaler):
         return (coming + max(0.0, margin)) / history.period_s
 
     def _most_per_s(self, history: History, name: str) -> float:
+        """Return the largest rate at a source in the last `hold` periods."""
         return float(history.operators[name].received[-self.hold :].max()) / history.period_s
 
 

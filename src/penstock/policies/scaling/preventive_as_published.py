@@ -15,25 +15,25 @@ class PreventiveAsPublished(Scaler):
     r"""Preventive auto-parallelization as its paper describes it, for comparison.
 
     For every operator the input of the next window is forecast by a line through the last one
-    (Eq. 2, 3) and set against its capacity (Eq. 4, 6):
+    (Eq. 2, 3), and divided by its capacity (Eq. 4, 6):
 
     $$LAL = \frac{\sum_k f(m_k) + pending}{\Delta \cdot degree / cost}$$
 
     A critical parent's estimated output (Eq. 7 to 9) is combined with a child's own estimate (Eq.
-    10, Algorithm 1). The activity is low up to `low`, high above `high` and critical above 1;
-    Table I tells what follows from it and from the trend, Eq. 11 how many instances.
+    10, Algorithm 1). The activity is low up to `low`, high above `high` and critical above 1.
+    Table I gives the decision for an activity and a trend, Eq. 11 the number of instances.
 
     Args:
-        window: periods of a window, >= 2.
-        low: theta_min, in [0, high).
-        high: theta_max, in (0, 1).
+        window: number of periods of a window, >= 2.
+        low: theta_min, activity up to which an operator is low, in [0, high).
+        high: theta_max, activity above which an operator is high, in (0, 1).
         combine: "max" favours capacity, "min" favours few instances.
-        grace: periods after a change in which an operator is not changed again, >= 0.
+        grace: number of periods after a change in which an operator is not changed again, >= 0.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
         >>> PreventiveAsPublished(window=6).combine
@@ -45,8 +45,8 @@ class PreventiveAsPublished(Scaler):
 
     Deviations:
         The covariance of Eq. 5 is 0, as in the authors' code: its unit is not that of a capacity.
-        Eq. 8 multiplies by the window once: Eq. 4 has done so already. The grace period is one
-        window, for both directions, as in the authors' code; it is found in the history.
+        Eq. 8 does not multiply by the window again, as Eq. 4 has done so already. The grace period
+        is one window, for both directions, as in the authors' code; it is read from the history.
     """
 
     name = "preventive_as_published"
@@ -97,15 +97,15 @@ class PreventiveAsPublished(Scaler):
         return found
 
     def _capacity(self, seen: Observed, period_s: float) -> float:
-        """Eq. 4: records that can be processed within a window."""
+        """Return the number of records that can be processed within a window (Eq. 4)."""
         return 1000 / max(seen.mean_cost_ms, LEAST_COST_MS) * self.window * period_s * seen.degree
 
     def _in_grace(self, seen: Observed) -> bool:
         return bool(seen.unchanged < self.grace)
 
     def _decide(self, seen: Observed, activity: float, capacity: float) -> tuple[int, str]:
-        """Table I and Eq. 11."""
-        # Up to rounding: a line through equal values is not quite level.
+        """Return the degree and the reason by Table I and Eq. 11."""
+        # The margin is for rounding: a line through equal values is not quite level.
         rising = _LINE.slope(seen.received) > 1e-9 * max(1.0, float(seen.received.mean()))
         why = f"activity {activity:.2f}, capacity {capacity:.0f} records a window"
         fitting = math.ceil(seen.degree * activity)

@@ -1,4 +1,4 @@
-"""Scaling by true rates, as DS2 and Flink's autoscaler do."""
+"""Scaling by true rates, like DS2 and Flink's autoscaler."""
 
 import math
 
@@ -9,10 +9,10 @@ from penstock.policies.validation import between, positive, whole
 
 
 class RateBased(Scaler):
-    r"""Gives every operator as many instances as its true processing rate needs.
+    r"""Gives every operator the number of instances that follows from its true processing rate.
 
     An instance that works all the time processes $1 / cost$ records a second, its true rate. The
-    rate at which records come to the sources is propagated along the graph by selectivities:
+    rate at which records arrive at the sources is propagated along the graph by selectivities:
 
     $$degree = \left\lceil \frac{(\lambda + pending / catchUp) \cdot cost}{utilization}
       \right\rceil$$
@@ -22,14 +22,15 @@ class RateBased(Scaler):
 
     Args:
         utilization: share of the time that instances should be busy, in (0, 1].
-        window: periods over which rates are averaged, >= 1.
+        window: number of periods over which rates are averaged, >= 1.
         catch_up_s: time in which a backlog should be worked off, > 0.
-        stable: periods in which fewer instances must have been enough before some are removed.
+        stable: number of periods in which fewer instances must have been enough before instances
+            are removed, >= 1.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
         >>> RateBased(utilization=0.8).utilization
@@ -61,7 +62,10 @@ class RateBased(Scaler):
         self.stable = whole("stable", stable, least=1)
 
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
-        """Plan by the rates of the last periods; for fewer instances, of the last `stable` ones."""
+        """Plan by the rates of the last periods.
+
+        Instances are removed only if none of the last `stable` periods needed them.
+        """
         newest = self._degrees(topology, history, 0)
         recent = [newest]
         recent += [
@@ -78,7 +82,7 @@ class RateBased(Scaler):
     def _degrees(
         self, topology: Topology, history: History, back: int
     ) -> dict[str, tuple[int, str]]:
-        """Return what would be planned from the rates that were seen so many periods ago."""
+        """Return the degrees that follow from the rates of so many periods ago."""
         seen = {}
         for name in topology.sources:
             received = history.operators[name].received

@@ -1,25 +1,25 @@
-"""Reactive scaling: one more when busy, one less when idle."""
+"""Reactive scaling: one more instance when busy, one less when idle."""
 
 from penstock.policies.scaling.base import History, Observed, Scaler, Topology
 from penstock.policies.validation import between
 
 
 class Threshold(Scaler):
-    r"""Adds an instance where utilization passes a threshold, and removes one below another.
+    r"""Adds an instance if utilization exceeds a threshold, and removes one below another.
 
     $$u = \frac{processed \cdot cost}{degree \cdot period}, \qquad
       degree \leftarrow degree + 1 \text{ if } u > high, \quad degree - 1 \text{ if } u < low$$
 
-    It looks at the last period only, so it is late on a step, and later by each missing instance.
+    It knows the last period only. So it is late on a step, by one period for each missing instance.
 
     Args:
         low: utilization below which an instance is removed, in [0, 1).
-        high: utilization above which one is added, in (0, 1).
+        high: utilization above which an instance is added, in (0, 1).
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
         min_executors: least number of executors of an application, >= 1.
-        max_executors: largest number of executors of an application; None for as many as it
-            has when it is attached.
+        max_executors: largest number of executors of an application; None for the number at the
+            time it is attached.
 
     Example:
         >>> Threshold(low=0.3, high=0.8).high

@@ -1,4 +1,4 @@
-"""Shedders: which record is dropped when there is more work than time."""
+"""Shedders: policies that decide which records are dropped when there is too much work."""
 
 from penstock.policies.shedding.base import Admitted, Shedder
 from penstock.policies.shedding.full_knowledge import FullKnowledge

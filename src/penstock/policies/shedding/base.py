@@ -1,4 +1,4 @@
-"""The shedder: which record is dropped when there is more work than time."""
+"""The shedder: decides which records are dropped when there is more work than time."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
@@ -17,12 +17,12 @@ NOBODY: Bool = np.zeros(0, dtype=np.bool_)
 
 
 class Admitted(NamedTuple):
-    """The outcome of deciding about some records.
+    """The decisions about some records.
 
     Attributes:
-        mask: whether each of them is admitted, in their order.
-        answerable: whether the last one, which is admitted, may be answered by its instance.
-        request: what the last one carries to its instance.
+        mask: whether each record is admitted, in their order.
+        answerable: whether the instance of the last record, which is admitted, may answer it.
+        request: request that the last record carries to its instance.
     """
 
     mask: Bool
@@ -36,7 +36,7 @@ class Shedder(Learner, ABC):
     A shedder of your own needs `admit` only; to learn, see `Learner`.
 
     Args:
-        instances: how many instances share the admitted records, >= 1.
+        instances: number of instances that share the admitted records, >= 1.
 
     Example:
         >>> class Odd(Shedder):
@@ -47,7 +47,7 @@ class Shedder(Learner, ABC):
     """
 
     family = "shedder"
-    # Whether it sheds without looking at the load.
+    # Whether it sheds without regard to the load.
     blind: ClassVar[bool] = False
     # Whether it only works if single records are answered, which micro-batches cannot do.
     needs_answers: ClassVar[bool] = False
@@ -63,11 +63,14 @@ class Shedder(Learner, ABC):
     ) -> Bool:
         """Return whether each record is processed.
 
+        Called by `admit_together` and `admit_until_answer`, unless a shedder overrides these.
+
         Args:
-            keys: the records' keys as int64, in the order of arrival.
-            arrival_ms: when each record arrived: it has been waiting since then.
-            now_ms: when it is decided about each record; when it arrived, by default.
-            protected: records that must not be shed (the paper's CHECKUTILITY); none by default.
+            keys: keys of the records as int64, in the order of arrival.
+            arrival_ms: time at which each record arrived; it has been waiting since then.
+            now_ms: time of the decision about each record; its arrival by default.
+            protected: whether each record must not be shed (the paper's CHECKUTILITY); none by
+                default.
         """
 
     def admit_together(
@@ -77,7 +80,10 @@ class Shedder(Learner, ABC):
         now_ms: npt.ArrayLike,
         protected: npt.ArrayLike | None = None,
     ) -> Bool:
-        """Decide about records that are all there at once, and so may be compared."""
+        """Decide about records that are all there at once, so that they can be compared.
+
+        Called by the router on the executor, for each Arrow batch.
+        """
         return self.admit(keys, arrival_ms, now_ms, protected)
 
     def admit_until_answer(
@@ -85,7 +91,8 @@ class Shedder(Learner, ABC):
     ) -> Admitted:
         """Decide about the first records: up to one whose execution may be answered.
 
-        The decisions are those of `admit`; see `Grouping.route_until_answer`.
+        Called by the simulator only. The decisions are those of `admit`; see
+        `Grouping.route_until_answer`.
         """
         if self._silent():
             return Admitted(np.asarray(self.admit(keys, arrival_ms, now_ms, protected)))
@@ -95,21 +102,32 @@ class Shedder(Learner, ABC):
     def begin(self, now_ms: float, share: float = 1.0) -> None:
         """Begin a batch: all instances are idle, and several routers share them.
 
+        Called by the router on the executor, at the start of each task.
+
         Args:
-            now_ms: when the batch begins.
-            share: of the instances' capacity that this router may use, in (0, 1].
+            now_ms: time at which the batch begins.
+            share: share of the instances' capacity that this router may use, in (0, 1].
         """
 
     @property
     def planned_ms(self) -> float:
-        """How long the records admitted since the beginning of the batch will wait, in total."""
+        """Total expected waiting time of the records admitted since the batch began.
+
+        Read by the router on the executor, at the end of each task.
+        """
         return 0.0
 
     def restart(self) -> None:
-        """Begin another stream: nothing waits and nothing has waited; costs stay learnt."""
+        """Begin another stream: forget waiting times, and keep learnt costs.
+
+        Called by the controller on the driver, when saved state is loaded.
+        """
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return what records of these keys are expected to cost; 0 if nobody expects."""
+        """Return the expected cost of a record of each key; 0 if the shedder expects none.
+
+        Called by the writer of spilled records on the executor.
+        """
         return np.zeros(int64_keys("keys", keys).size)
 
     def _try(self, keys: Int64) -> None:
@@ -117,19 +135,44 @@ class Shedder(Learner, ABC):
         self.admit_together(keys, np.zeros(keys.size), np.zeros(keys.size))
 
 
+class Records(NamedTuple):
+    """Records to decide about: the validated arguments of `Shedder.admit`.
+
+    Attributes:
+        keys: key of each record.
+        arrival_ms: time at which each record arrived.
+        now_ms: time of the decision about each record.
+        protected: whether each record must not be shed; empty if none is protected.
+    """
+
+    keys: Int64
+    arrival_ms: Float64
+    now_ms: Float64
+    protected: Bool
+
+    def part(self, kept: slice) -> "Records":
+        """Return some of the records."""
+        return Records(
+            keys=self.keys[kept],
+            arrival_ms=self.arrival_ms[kept],
+            now_ms=self.now_ms[kept],
+            protected=self.protected[kept],
+        )
+
+
 def checked(
     keys: npt.ArrayLike,
     arrival_ms: npt.ArrayLike,
     now_ms: npt.ArrayLike | None,
     protected: npt.ArrayLike | None,
-) -> tuple[Int64, Float64, Float64, Bool]:
-    """Validate the arguments of `admit`."""
+) -> Records:
+    """Validate the arguments of `Shedder.admit`."""
     array = int64_keys("keys", keys)
     arrival = float64s("arrival_ms", arrival_ms, array.size)
     now = arrival if now_ms is None else float64s("now_ms", now_ms, array.size)
-    if protected is None or np.size(protected) == 0:
-        return array, arrival, now, NOBODY
-    spared = np.require(protected, dtype=np.bool_, requirements=["C", "W"])
-    if spared.shape != (array.size,):
-        raise PenstockError(f"protected must have shape ({array.size},); got {spared.shape}")
-    return array, arrival, now, spared
+    spared = NOBODY
+    if protected is not None and np.size(protected):
+        spared = np.require(protected, dtype=np.bool_, requirements=["C", "W"])
+        if spared.shape != (array.size,):
+            raise PenstockError(f"protected must have shape ({array.size},); got {spared.shape}")
+    return Records(keys=array, arrival_ms=arrival, now_ms=now, protected=spared)

@@ -1,4 +1,4 @@
-"""The ideal that estimating shedders are measured against."""
+"""The ideal with which estimating shedders are compared."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,17 @@ from penstock.policies.shedding.targets import Target
 
 
 class FullKnowledge(TargetShedder):
-    """Sheds as LAS does, fed with the exact cost of every record.
+    """Sheds as LAS does, with the exact cost of every record.
 
-    Its clock is exact for one instance. Several are taken to be balanced perfectly, and nobody
-    corrects it where they are not.
+    Its clock is exact for one instance. Several instances are assumed to be balanced perfectly, and
+    nothing corrects the clock where they are not.
 
     Args:
-        target: what must hold.
-        costs: the exact cost of every key.
+        target: limit of the waiting time.
+        costs: exact cost of every key.
         keep: "any" sheds whatever arrives when the target is at stake, as the paper does;
             "cheap" sheds expensive records first, and so keeps more of them.
-        instances: how many instances share the admitted records, >= 1.
+        instances: number of instances that share the admitted records, >= 1.
 
     Example:
         >>> from penstock.policies.shedding import each_record
@@ -43,12 +43,13 @@ class FullKnowledge(TargetShedder):
         self, target: Target, costs: Exact, keep: Keep = "any", instances: int = 1
     ) -> None:
         self.keep = checked_keep(keep)
-        super().__init__(target, instances, Admission(checked_target(target), self.keep == "cheap"))
+        admission = Admission(checked_target(target), cheap=self.keep == "cheap")
+        super().__init__(target, instances, admission)
         self.costs = costs
         self._slowdown = np.ones(self.instances)
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return the true costs."""
+        """Return the true cost of a record of each key."""
         return self.costs.estimate(keys) * float(self._slowdown.mean())
 
     def _observe(self, feedback: Feedback) -> None:
@@ -57,7 +58,7 @@ class FullKnowledge(TargetShedder):
             self._slowdown[feedback.instance] = feedback.slowdown
 
     def resize(self, instances: int) -> None:
-        """Take new instances to be of nominal speed."""
+        """Expect all instances to have nominal speed again."""
         super().resize(instances)
         self._slowdown = np.ones(self.instances)
 
@@ -66,5 +67,5 @@ class FullKnowledge(TargetShedder):
 
     @property
     def knows_truth(self) -> bool:
-        """It does: it is the yardstick."""
+        """Always: it needs the true slowdowns of instances."""
         return True

@@ -1,4 +1,4 @@
-"""LAS: shed what would make records wait too long, knowing what they cost."""
+"""LAS: sheds records that would make others wait too long, from estimates of their cost."""
 
 from typing import Any, Literal
 
@@ -12,20 +12,20 @@ from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.hashing import mix
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding.admission import Admission
-from penstock.policies.shedding.base import Admitted
-from penstock.policies.shedding.load_aware_as_published import LoadAwareAsPublished, ShedderState
+from penstock.policies.shedding.base import Admitted, Records
+from penstock.policies.shedding.load_aware_as_published import LoadAwareAsPublished
 from penstock.policies.shedding.target_shedder import TargetShedder, checked_target
 from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import above_zero, at_least_zero, known, whole
 
 Keep = Literal["any", "cheap"]
 
-# Admitted records that can be replayed when an answer comes.
+# Number of admitted records that can be replayed when an answer arrives.
 _LOGGED = 1_024
 
 
 def checked_keep(keep: str) -> Keep:
-    """Return the preference, if it is one."""
+    """Return the preference if it is one."""
     return "cheap" if known("keep", keep, ("any", "cheap")) == "cheap" else "any"
 
 
@@ -36,28 +36,29 @@ class LoadAware(CostLearner, TargetShedder):
 
     $$\hat q = \max(C, now) - now$$
 
-    It is shed if the mean waiting time, with $\hat q$, would pass the target; otherwise the clock
+    It is shed if the mean waiting time, with $\hat q$, would exceed the target. Otherwise the clock
     moves on by the expected cost of the record (see `admission`). Costs are learnt as in POSG: a
-    table of frequent keys, and the mean of the rest. With every N-th admitted record it asks; the
-    instance answers, when that record is done, with the true time and the costs measured since.
-    Records admitted in the meantime are then replayed from the true time on, and the mean
-    waiting time is corrected by what that tells.
+    table of frequent keys, and the mean of the rest.
 
-    It sheds nothing until the first answer has come (NOP), and holds the target from then on
-    (RUN). In micro-batches the engine tells how long records have really waited.
+    Every N-th admitted record carries a request. When that record is done, the instance answers
+    with the true time and the costs measured since the last answer. Records admitted in the
+    meantime are then replayed from the true time on. The replay corrects the mean waiting time.
+
+    It sheds nothing until the first answer has arrived (NOP), and holds the target from then on
+    (RUN). In micro-batches the engine reports the true waiting time of records.
 
     Args:
-        target: what must hold: `average`, `sliding_average` or `each_record`.
+        target: limit of the waiting time: `average`, `sliding_average` or `each_record`.
         keep: "any" sheds whatever arrives when the target is at stake, as the paper does;
             "cheap" sheds expensive records first, and so keeps more of them.
-        instances: how many instances share the admitted records, >= 1.
-        window: N, admitted records between two requests, >= 1.
+        instances: number of instances that share the admitted records, >= 1.
+        window: N, number of admitted records between two requests, >= 1.
         first_window: length of the first window; it doubles until it is `window`.
-        capacity: entries of the cost model per instance, >= 1, 28 bytes each.
-        half_life: records after which a measurement counts half, > 0; may be infinite.
-        drift: how much an instance's slowdown is expected to change within 1,000 of its records
-            (standard deviation), >= 0.
-        seed: of the cost model's index.
+        capacity: number of entries of the cost model per instance, >= 1, 28 bytes each.
+        half_life: number of records after which a measurement counts half, > 0; may be infinite.
+        drift: expected change of an instance's slowdown within 1,000 of its records (standard
+            deviation), >= 0.
+        seed: seed of the cost model's index, >= 0.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -79,11 +80,10 @@ class LoadAware(CostLearner, TargetShedder):
     Deviations:
         A finish clock that knows idle time, instead of cumulated costs minus elapsed time, which
         drifts by orders of magnitude. A table of frequent keys instead of Count-Min matrices. The
-        clock is set right every N records, by replaying what came after. Errors are corrected by
-        what answers tell, where the paper multiplies every cost by 1 + epsilon. Records that
-        would wait for half of the target at most are always admitted. `keep="cheap"`
-        contradicts the paper's Theorem 4 (optimality): its proof compares shedders that see the
-        same records only.
+        clock is corrected every N records, by replaying the records that came after. Answers
+        correct errors, where the paper multiplies every cost by 1 + epsilon. Records that would
+        wait for at most half of the target are always admitted. `keep="cheap"` contradicts the
+        paper's Theorem 4 (optimality): its proof only compares shedders that see the same records.
     """
 
     name = "las"
@@ -101,7 +101,8 @@ class LoadAware(CostLearner, TargetShedder):
         seed: int = 0,
     ) -> None:
         self.keep = checked_keep(keep)
-        admission = Admission(checked_target(target), self.keep == "cheap", _LOGGED)
+        cheap = self.keep == "cheap"
+        admission = Admission(checked_target(target), cheap=cheap, logged=_LOGGED)
         super().__init__(target, instances, admission)
         self.window = whole("window", window, least=1)
         self.first_window = whole("first_window", first_window, least=1)
@@ -112,7 +113,7 @@ class LoadAware(CostLearner, TargetShedder):
         self._costs = PooledCosts(
             self.instances, self.capacity, self.half_life, self.drift, self.seed
         )
-        # The length of the current window, and what is left of it.
+        # Length of the current window, and number of records left in it.
         self._window = np.full(1, min(self.first_window, self.window))
         self._left = self._window.copy()
         self._asked = np.zeros(1, dtype=np.int64)
@@ -126,11 +127,8 @@ class LoadAware(CostLearner, TargetShedder):
         self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
     ) -> Admitted:
         """Decide up to a record that carries a request."""
-        few = slice(0, 4 * self.window)
-        out = np.empty(keys[few].size, dtype=np.bool_)
-        given = keys[few], arrival_ms[few], now_ms[few], protected[few], out
-        decided = self._decide(*given, self._left)
-        mask = out[:decided]
+        records = Records(keys=keys, arrival_ms=arrival_ms, now_ms=now_ms, protected=protected)
+        mask = self._decide(records.part(slice(0, 4 * self.window)), self._left)
         if self._left[0]:
             return Admitted(mask)
         self._window[0] = min(2 * int(self._window[0]), self.window)
@@ -139,10 +137,10 @@ class LoadAware(CostLearner, TargetShedder):
         return Admitted(mask, answerable=True, request=SyncRequest(0, number, done_ms))
 
     def _next_window(self) -> int:
-        """Return how many records are admitted before the next request.
+        """Return the number of records that are admitted before the next request.
 
-        With several instances never as many twice: of instances in turn always the same one
-        would be asked.
+        With several instances this number varies. Otherwise, where instances get records in turn,
+        every request would go to the same instance.
         """
         length = int(self._window[0])
         if self.instances == 1:
@@ -152,19 +150,15 @@ class LoadAware(CostLearner, TargetShedder):
         return max(1, round(length * (0.75 + 0.5 * part)))
 
     @property
-    def _running(self) -> bool:
+    def running(self) -> bool:
+        """Whether costs are known, so that it sheds."""
         return bool(self._costs.heard.any())
 
     def _observe(self, feedback: Feedback) -> None:
-        """Learn measured costs, set the clock right, and take note of waiting times."""
+        """Learn measured costs, correct the clock, and take note of waiting times."""
         super()._observe(feedback)
         if feedback.delta_ms is not None:
-            self._admission.set_right(feedback.epoch, feedback.delta_ms, self._pace)
-
-    @property
-    def state(self) -> str:
-        """NOP while it learns, then RUN."""
-        return (ShedderState.RUN if self._running else ShedderState.NOP).value
+            self._admission.correct(feedback.epoch, feedback.delta_ms, self._pace)
 
     def _state(self) -> Arrays:
         return {

@@ -1,7 +1,5 @@
 """LAS, word by word."""
 
-from enum import StrEnum
-
 import numpy as np
 import numpy.typing as npt
 
@@ -10,30 +8,22 @@ from penstock.policies.codec import Arrays
 from penstock.policies.costs import CountMin
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64, kernel
-from penstock.policies.shedding.base import Admitted, Shedder, checked
-from penstock.policies.shedding.target_shedder import checked_target
+from penstock.policies.shedding.base import Admitted, Records, Shedder, checked
+from penstock.policies.shedding.target_shedder import ShedderState, checked_target
 from penstock.policies.shedding.targets import Target
 from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
 from penstock.policies.validation import between, int64_keys, positive, whole
 
-
-class ShedderState(StrEnum):
-    """States of Figure 3."""
-
-    NOP = "NOP"
-    SEND = "SEND"
-    RUN = "RUN"
-
-
-# The machine is POSG's for one instance, by other names; WAIT ALL is RUN before the answer.
+# The state machine is that of POSG for one instance, with other names. In WAIT ALL the request has
+# been sent, and the answer has not arrived yet.
 _NAMES = {
     SyncState.ROUND_ROBIN: ShedderState.NOP,
     SyncState.SEND_ALL: ShedderState.SEND,
     SyncState.WAIT_ALL: ShedderState.RUN,
     SyncState.RUN: ShedderState.RUN,
 }
-# Names of the sums.
+# Indexes of the sums.
 _CUMULATED, _FIRST, _WAITED, _ADMITTED, _CHECKING, _SUMS = range(6)
 
 
@@ -41,22 +31,22 @@ class LoadAwareAsPublished(Shedder):
     r"""Load-Aware Shedding as its paper describes it, for comparison.
 
     The operator keeps a pair of Count-Min matrices and sends it when it is stable (Figure 2). The
-    shedder does nothing until it has one (NOP); the next admitted record then carries a request
-    (SEND), and from its answer on (RUN) a record is shed if
+    shedder admits everything until it has received one (NOP). The next admitted record then carries
+    a request (SEND). From its answer on (RUN) a record is shed if
 
     $$\frac{Q + \hat q}{\ell + 1} > \tau, \qquad \hat q = \hat C - (now - t_1)$$
 
-    with the estimated cumulated cost $\hat C$ of all admitted records, which ignores that the
-    operator is idle at times: the estimate drifts. `LoadAware` is the shedder to use.
+    with the estimated cumulated cost $\hat C$ of all admitted records. It ignores that the
+    operator is idle at times, so the estimate drifts. `LoadAware` is the shedder to use.
 
     Args:
-        target: what must hold; over the stream, or for each record.
-        instances: 1: the paper's operator has one.
-        window: N, records the operator executes between two checks of its matrices.
-        tolerance: mu, the relative change up to which matrices are stable, > 0.
+        target: limit of the waiting time: `average` or `each_record`.
+        instances: number of instances; must be 1, as in the paper.
+        window: N, number of records between two checks of the operator's matrices, >= 1.
+        tolerance: mu, relative change up to which matrices are stable, > 0.
         epsilon: precision of the matrices, in (0, 1); costs are multiplied by 1 + epsilon.
         delta: probability of a larger error, in (0, 1).
-        seed: what the hash functions are drawn with.
+        seed: seed of the hash functions, >= 0.
 
     Example:
         >>> from penstock.policies.shedding import average
@@ -69,8 +59,8 @@ class LoadAwareAsPublished(Shedder):
 
     Deviations:
         l + 1 in CHECKLATENCY, where the listing divides by zero for the first record. No check
-        before the first answer has come, as nothing is known of the queue until then. Empty cells
-        take no part in the stability error (see `WhenStable`). An unseen key costs 0.
+        before the first answer has arrived, as the queue is unknown until then. Empty cells do not
+        count in the stability error (see `WhenStable`). An unseen key costs 0.
     """
 
     name = "las_as_published"
@@ -90,8 +80,8 @@ class LoadAwareAsPublished(Shedder):
         self.target: Target = checked_target(target)
         if self.target.records > 1:
             raise PenstockError(
-                "target must be an average over the stream or for each record: the paper has no "
-                f"other; got {target}"
+                "target must be made by average or each_record, as the paper has no other; "
+                f"got {target}"
             )
         self.window = whole("window", window, least=1)
         self.tolerance = positive("tolerance", tolerance)
@@ -113,7 +103,7 @@ class LoadAwareAsPublished(Shedder):
         return WhenStable(instance, self.measurements(), self.window, self.tolerance)
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return the estimate of the matrices; 0 for a key they do not know."""
+        """Return the estimates of the matrices; 0 for a key that they have not seen."""
         array = int64_keys("keys", keys)
         if not self._costs.frequency.any():
             return np.zeros(array.size)
@@ -126,13 +116,13 @@ class LoadAwareAsPublished(Shedder):
         now_ms: npt.ArrayLike | None = None,
         protected: npt.ArrayLike | None = None,
     ) -> Bool:
-        """Decide about all records; requests are lost, as nobody carries them."""
-        array, arrival, now, spared = checked(keys, arrival_ms, now_ms, protected)
-        out = np.empty(array.size, dtype=np.bool_)
+        """Decide about all records; requests are lost, as no record carries them."""
+        records = checked(keys, arrival_ms, now_ms, protected)
+        out = np.empty(records.keys.size, dtype=np.bool_)
         done = 0
-        while done < array.size:
-            rest = array[done:], arrival[done:], now[done:], spared[done:]
-            mask = self.admit_until_answer(*rest).mask
+        while done < out.size:
+            few = records.part(slice(done, done + 4 * self.window))
+            mask = self._next(few).mask
             out[done : done + mask.size] = mask
             done += mask.size
         return out
@@ -141,23 +131,24 @@ class LoadAwareAsPublished(Shedder):
         self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
     ) -> Admitted:
         """Decide up to the next request, or up to the end of the operator's window."""
-        few = slice(0, 4 * self.window)
-        out = np.empty(keys[few].size, dtype=np.bool_)
-        if not out.size:
-            return Admitted(out)
+        records = Records(keys=keys, arrival_ms=arrival_ms, now_ms=now_ms, protected=protected)
+        return self._next(records.part(slice(0, 4 * self.window)))
+
+    def _next(self, few: Records) -> Admitted:
+        """Decide about the first of a few records; see `admit_until_answer`."""
+        if not few.keys.size:
+            return Admitted(np.empty(0, dtype=np.bool_))
         asking = self._scheduler.state is SyncState.SEND_ALL
         left = np.ones(1, dtype=np.int64) if asking else self._left
-        decided = _admit(
-            self.expected_ms(keys[few]) * (1 + self.epsilon),
-            now_ms,
-            protected,
-            self.target.limit_ms,
-            self.target.records == 1,
-            self._sums,
-            left,
-            out,
+        mask = _admit(
+            costs_ms=self.expected_ms(few.keys) * (1 + self.epsilon),
+            now_ms=few.now_ms,
+            protected=few.protected,
+            limit_ms=self.target.limit_ms,
+            each=self.target.records == 1,
+            sums=self._sums,
+            left=left,
         )
-        mask = out[:decided]
         if left[0] or not mask[-1]:
             return Admitted(mask)
         request = None
@@ -171,7 +162,7 @@ class LoadAwareAsPublished(Shedder):
         return Admitted(mask, answerable=True, request=request)
 
     def _observe(self, feedback: Feedback) -> None:
-        """Take matrices, or an answer."""
+        """Learn from matrices, or from an answer."""
         if feedback.costs is not None:
             if feedback.costs != self.measurements():
                 raise PenstockError(f"costs must be {self.measurements()!r}; got {feedback.costs}")
@@ -185,15 +176,20 @@ class LoadAwareAsPublished(Shedder):
                 self._sums[_CHECKING] = 1
 
     def resize(self, instances: int) -> None:
-        """Refuse: the paper's operator has one instance."""
+        """Refuse other numbers than 1: the paper's operator has one instance."""
         whole("instances", instances, least=1, most=1)
 
     def restart(self) -> None:
-        """Begin another stream; what was learnt stays."""
+        """Begin another stream, and keep what was learnt."""
         checking = self._sums[_CHECKING]
         self._sums[:] = 0
         self._sums[_FIRST] = np.nan
         self._sums[_CHECKING] = checking
+
+    @property
+    def running(self) -> bool:
+        """Whether the newest matrices are in use, and their request has been sent."""
+        return _NAMES[self._scheduler.state] is ShedderState.RUN
 
     @property
     def state(self) -> str:
@@ -210,6 +206,7 @@ class LoadAwareAsPublished(Shedder):
         }
 
 
+# Single arguments: named tuples would cost 5% of the time, as every call decides about few records.
 @kernel
 def _admit(
     costs_ms: Float64,
@@ -219,10 +216,10 @@ def _admit(
     each: bool,
     sums: Float64,
     left: Int64,
-    out: Bool,
-) -> int:
-    """Listing 3.2, until what is `left` has been admitted."""
-    for i in range(costs_ms.size):
+) -> Bool:
+    """Listing 3.2, until `left` records have been admitted; return the decisions made."""
+    out = np.empty(costs_ms.size, dtype=np.bool_)
+    for i in range(out.size):
         if np.isnan(sums[_FIRST]):
             sums[_FIRST] = now_ms[i]
         wait_ms = sums[_CUMULATED] - (now_ms[i] - sums[_FIRST])
@@ -238,5 +235,5 @@ def _admit(
         sums[_CUMULATED] += costs_ms[i]
         left[0] -= 1
         if left[0] == 0:
-            return i + 1
-    return costs_ms.size
+            return out[: i + 1]
+    return out

@@ -1,4 +1,4 @@
-"""Straw-Man: hold the target, with the mean cost for every record."""
+"""Straw-Man: holds the target with the mean cost for every record."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +11,21 @@ from penstock.policies.shedding.target_shedder import TargetShedder, checked_tar
 from penstock.policies.shedding.targets import Target
 from penstock.policies.validation import int64_keys, positive
 
-# How much a batch counts when the next one comes.
+# Weight of a batch after one more batch.
 _FADE = 0.7
 
 
 class MeanCost(TargetShedder):
-    """Sheds as LAS does, but takes every record to cost the mean.
+    """Sheds as LAS does, but expects every record to cost the mean.
 
-    Given the mean, it is the paper's Straw-Man: nobody tells it how long records really took, so
-    its clock walks away from the true one. Without it, the mean is learnt from how long batches
-    take, which works in front of operators that cannot be measured record by record.
+    With a given mean, it is the paper's Straw-Man: no measurement corrects it, so its clock drifts
+    away from the true one. Otherwise it learns the mean from the duration of batches. This works in
+    front of operators that cannot be measured record by record.
 
     Args:
-        target: what must hold.
+        target: limit of the waiting time.
         mean_cost_ms: mean cost of a record, > 0; None to learn it, and shed nothing until then.
-        instances: how many instances share the admitted records, >= 1.
+        instances: number of instances that share the admitted records, >= 1.
 
     Example:
         >>> from penstock.policies.shedding import each_record
@@ -45,11 +45,11 @@ class MeanCost(TargetShedder):
         super().__init__(target, instances, Admission(checked_target(target)))
         given = mean_cost_ms is not None
         self.mean_cost_ms = positive("mean_cost_ms", mean_cost_ms) if given else None
-        # Time and records of the last batches, which fade away.
+        # Busy time and number of records of the last batches; older ones fade away.
         self._sums = np.array([self.mean_cost_ms or 0.0, 1.0 if given else 0.0])
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return the mean for all of them."""
+        """Return the mean cost for every key."""
         busy_ms, records = self._sums
         mean_ms = float(busy_ms / records) if records else 0.0
         return np.full(int64_keys("keys", keys).size, mean_ms)
@@ -66,9 +66,9 @@ class MeanCost(TargetShedder):
         return self.mean_cost_ms is None
 
     @property
-    def state(self) -> str:
-        """NOP until the mean is known, then RUN."""
-        return "RUN" if self._sums[1] else "NOP"
+    def running(self) -> bool:
+        """Whether the mean is known, so that it sheds."""
+        return bool(self._sums[1])
 
     def _state(self) -> Arrays:
         return {**super()._state(), "sums of costs": self._sums}

@@ -11,7 +11,7 @@ class Never(Shedder):
     """Admits every record, however long it will wait.
 
     Args:
-        instances: how many instances share the records, >= 1.
+        instances: number of instances that share the records, >= 1.
 
     Example:
         >>> Never().admit([1, 2], [0.0, 1.0])
@@ -27,6 +27,6 @@ class Never(Shedder):
         now_ms: npt.ArrayLike | None = None,
         protected: npt.ArrayLike | None = None,
     ) -> Bool:
-        """Admit all."""
-        array, *_ = checked(keys, arrival_ms, now_ms, protected)
-        return np.ones(array.size, dtype=np.bool_)
+        """Admit all records."""
+        records = checked(keys, arrival_ms, now_ms, protected)
+        return np.ones(records.keys.size, dtype=np.bool_)

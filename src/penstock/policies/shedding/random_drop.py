@@ -1,4 +1,4 @@
-"""Base Line: drop a share of the records at random."""
+"""Base Line: drops a share of the records at random."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,12 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 class RandomDrop(Shedder):
     """Sheds a given share of the records at random, whatever they cost and however long they wait.
 
-    It has to be told by how much the operator is under-provisioned.
+    The share must be given: it does not measure by how much the operator is under-provisioned.
 
     Args:
         ratio: share of records that is shed, in [0, 1].
-        instances: how many instances share the rest, >= 1.
-        seed: what is drawn with.
+        instances: number of instances that share the other records, >= 1.
+        seed: seed of the draws, >= 0.
 
     Example:
         >>> bool(RandomDrop(ratio=0.25).admit(range(1000), np.zeros(1000)).mean() > 0.7)
@@ -47,13 +47,13 @@ class RandomDrop(Shedder):
         protected: npt.ArrayLike | None = None,
     ) -> Bool:
         """Draw for each record."""
-        array, _, _, spared = checked(keys, arrival_ms, now_ms, protected)
-        out = np.empty(array.size, dtype=np.bool_)
-        _draw(self.ratio, np.uint64(self.seed), spared, self._offered, out)
+        records = checked(keys, arrival_ms, now_ms, protected)
+        out = np.empty(records.keys.size, dtype=np.bool_)
+        _draw(self.ratio, np.uint64(self.seed), records.protected, self._offered, out)
         return out
 
     def begin(self, now_ms: float, share: float = 1.0) -> None:
-        """Draw others than in the batch before."""
+        """Begin a batch, with other draws than in the previous one."""
         self._offered[0] = int(now_ms) * 1_000_003 + int(share * 1e6)
 
     def _state(self) -> Arrays:

@@ -1,4 +1,4 @@
-"""Targets: how long records may wait."""
+"""Targets: limits of the waiting time of records."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,12 @@ class Target:
     """A limit for the waiting time of admitted records, or for its average.
 
     Made by `average`, `sliding_average` and `each_record`. One rule serves all of them: the mean
-    of waiting times must not pass the limit, where a waiting time counts $1 - 1/n$ times as much
-    with every record that follows, and $n$ is how many are averaged.
+    of waiting times must not exceed the limit. With every record that follows, the weight of a
+    waiting time is multiplied by $1 - 1/n$, where $n$ is the number of averaged records.
 
     Attributes:
-        limit_ms: the limit.
-        records: n, how many waiting times are averaged; 0 for all of the stream.
+        limit_ms: limit of the waiting time, or of its average, > 0.
+        records: n, number of waiting times that are averaged, >= 0; 0 for all of the stream.
     """
 
     limit_ms: float
@@ -27,7 +27,7 @@ class Target:
 
     @property
     def fade(self) -> float:
-        """How much a waiting time counts after one more record: 1 for an average over all."""
+        """Weight of a waiting time after one more record: 1 for an average over all records."""
         return 1 - 1 / self.records if self.records else 1.0
 
     def __str__(self) -> str:
@@ -37,12 +37,12 @@ class Target:
 
 
 def average(limit: float | str) -> Target:
-    """Hold the average waiting time over the whole stream: what the paper calls AVG.
+    """Hold the average waiting time over the whole stream (AVG in the paper).
 
-    A quiet time leaves room that a later burst may use up, however long ago it was.
+    Quiet times leave room for later bursts, however long ago they were.
 
     Args:
-        limit: in milliseconds, or text such as "32 ms", "2 s", "1 min".
+        limit: limit in milliseconds, or text such as "32 ms", "2 s", "1 min".
 
     Example:
         >>> average("2 s")
@@ -54,13 +54,12 @@ def average(limit: float | str) -> Target:
 def sliding_average(limit: float | str, records: int = 4_000) -> Target:
     """Hold the average waiting time of the last records; older ones fade away.
 
-    They do not leave all at once, as from a window with an edge: whatever happened, happened
-    again with every length of such a window, as high waiting times that leave make room for high
-    ones.
+    A window with a sharp edge would repeat its past: high waiting times that leave the window make
+    room for new high ones.
 
     Args:
-        limit: in milliseconds, or text such as "2 s".
-        records: how many admitted records are averaged, >= 1.
+        limit: limit in milliseconds, or text such as "2 s".
+        records: number of admitted records that are averaged, >= 1.
 
     Example:
         >>> print(sliding_average(64, records=1_000))
@@ -70,10 +69,10 @@ def sliding_average(limit: float | str, records: int = 4_000) -> Target:
 
 
 def each_record(limit: float | str) -> Target:
-    """Hold the waiting time of every single record: what the paper calls ABS.
+    """Hold the waiting time of every single record (ABS in the paper).
 
     Args:
-        limit: in milliseconds, or text such as "2 s".
+        limit: limit in milliseconds, or text such as "2 s".
 
     Example:
         >>> each_record("1.5 s")

@@ -1,6 +1,6 @@
-"""Bringing pairs of key groups together, for ALBIC."""
+"""Collocation for ALBIC: brings pairs of key groups together on one worker."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,16 +8,15 @@ from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.placement.problem import ROUNDING, Problem
 
 
-@dataclass(frozen=True, eq=False)
-class Ways:
-    """How pairs would be brought together: one entry a pair.
+class Options(NamedTuple):
+    """The ways to bring pairs of key groups together: one entry for each pair.
 
     Attributes:
-        possible: whether there is a way.
-        to: the worker on which both would be.
-        price: what it would take from the budget.
-        balance: what it would do for the balance: by how much squared deviations would fall.
-        distance: how far from the mean one of both workers would be, in points.
+        possible: whether the pair can be brought together.
+        to: worker on which both would be.
+        price: part of the budget that the move would take.
+        balance: gain in balance: sum by which squared deviations would fall.
+        distance: larger deviation of both workers from the mean after the move, in points.
     """
 
     possible: Bool
@@ -27,12 +26,17 @@ class Ways:
     distance: Float64
 
 
-class Together:
-    """Units of key groups, of which some have been brought together and stay where they are.
+class Collocation:
+    """Units of key groups, some of which have been brought together and stay on their worker.
 
     Args:
-        problem: with one unit a key group.
-        unit: of each key group, as it is at first.
+        problem: problem in which every key group is a unit.
+        unit: unit of each key group at first.
+
+    Attributes:
+        unit: present unit of each key group.
+        where: present worker of each key group.
+        pinned: whether each key group has to stay on its worker.
     """
 
     def __init__(self, problem: Problem, unit: Int64) -> None:
@@ -43,12 +47,16 @@ class Together:
         self._used = np.zeros_like(problem.room)
         np.add.at(self._used, self.where, problem.others)
 
-    def ways(self, one: Int64, other: Int64) -> Ways:
-        """Return how key groups would be brought together with others.
+    def options(self, one: Int64, other: Int64) -> Options:
+        """Return how each key group would be brought together with another one.
 
-        One goes to the worker of the other one, with its unit: the single one to the one in a
-        unit of several; otherwise to the less loaded worker. Not to a worker that is to be removed,
-        and nothing that has been brought somewhere moves again.
+        One of both moves to the worker of the other, with its unit. A single key group moves to one
+        in a unit of several; otherwise the less loaded worker receives. Nothing moves to a worker
+        that is to be removed, and nothing that was brought together moves again.
+
+        Args:
+            one: one key group of each pair.
+            other: other key group of each pair.
         """
         problem, deviations = self.problem, self.problem.deviations(self.where)
         ends = np.stack((one, other))
@@ -63,7 +71,7 @@ class Together:
         load = np.bincount(self.unit, weights=problem.load)[moving]
         less, more = load / problem.capacity[source], load / problem.capacity[to]
         left = np.where(problem.live[source], deviations[source] - less, 0.0)
-        return Ways(
+        return Options(
             possible=can_stay.any(axis=0) & (workers[0] != workers[1]),
             to=to,
             price=np.bincount(self.unit, weights=problem.price)[moving],
