@@ -15,14 +15,14 @@ from common import Options, new_table, write_report
 from penstock.experiments.batch_trials import (
     BatchTrial,
     ByPenstock,
+    Contender,
     Load,
-    Way,
     by_key,
     by_repartition,
     try_out,
 )
 from penstock.experiments.demo import heavy_tailed
-from penstock.sim.workloads import zipf_keys
+from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
 INSTANCES, KEYS = 8, 4_096
@@ -78,7 +78,9 @@ def result_of(trial: BatchTrial, ideal_ms: float, measured: int) -> Result:
     )
 
 
-def compare(spark: SparkSession, load: Load, ways: dict[str, Way], *, measured: int) -> Comparison:
+def compare(
+    spark: SparkSession, load: Load, ways: dict[str, Contender], *, measured: int
+) -> Comparison:
     """Measure the last batches; only Penstock needs the earlier ones, to learn from them."""
     others = {name: way for name, way in ways.items() if name != PENSTOCK}
     trials = try_out(spark, load.last(measured + 2), others, instances=INSTANCES)
@@ -114,14 +116,16 @@ def main() -> None:
     options.size("measure", 10, 2, meaning="number of batches to measure after these")
     args = options.parse()
     spark = session(f"local[{INSTANCES}]", "penstock-balance")
-    ways: dict[str, Way] = {
+    ways: dict[str, Contender] = {
         REPARTITION: by_repartition(INSTANCES),
         "repartition(64)": by_repartition(64),
         "key hashing": by_key,
         PENSTOCK: ByPenstock(),
     }
     batches = args.learn + args.measure
-    by_keys = compare(spark, heavy_tailed(batches, args.records, KEYS), ways, measured=args.measure)
+    by_keys = compare(
+        spark, heavy_tailed(batches, args.records, distinct=KEYS), ways, measured=args.measure
+    )
     show(
         "costs by key",
         "penstock <= 1.2 of the ideal, and 1.25 times as fast as the best other way",

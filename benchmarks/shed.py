@@ -101,9 +101,9 @@ def main() -> None:
     for way, shedder in ways.items():
         trial = try_live(
             spark,
-            "trial",
             workload,
-            phases=phases,
+            phases,
+            name="trial",
             instances=INSTANCES,
             capacity_per_s=capacity,
             shedder=shedder,
