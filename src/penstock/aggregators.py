@@ -19,10 +19,10 @@ import heapq
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from penstock.errors import PenstockError
+from penstock.extras import needs
 from penstock.policies.validation import whole
 
 S = TypeVar("S")
@@ -252,10 +252,4 @@ class Distinct:
 
 
 def _sketches() -> Any:  # noqa: ANN401 - the module
-    try:
-        return import_module("datasketches")
-    except ImportError:
-        raise PenstockError(
-            "Distinct needs the package datasketches; install it with "
-            "pip install 'penstock[sketches]'"
-        ) from None
+    return needs("datasketches", extra="sketches", what="Distinct")

@@ -44,6 +44,16 @@ def needs(module: str, extra: str, what: str) -> ModuleType:
         raise missing(module, extra, what) from None
 
 
+def refuse_missing(module: str, extra: str, what: str) -> None:
+    """Refuse early if a module of an extra is not installed; import nothing.
+
+    Example:
+        >>> refuse_missing("json", extra="data", what="this example")
+    """
+    if find_spec(module) is None:
+        raise missing(module, extra, what)
+
+
 def missing(modules: str, extra: str, what: str) -> PenstockError:
     """Return the error for modules that are not installed.
 

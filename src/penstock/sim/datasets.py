@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.extras import needs
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.validation import known, positive, whole
 from penstock.sim.workloads import Stream, drawn_keys
@@ -15,12 +14,7 @@ from penstock.sim.workloads import Stream, drawn_keys
 
 def package(name: str) -> Any:  # noqa: ANN401 - packages without types
     """Import a package of the `data` extra, and return it."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise PenstockError(
-            f"this stream needs the package {name}; install it with pip install 'penstock[data]'"
-        ) from None
+    return needs(name, extra="data", what="this stream")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.extras import refuse_missing
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.placement.cluster import Cluster, Traffic
 from penstock.policies.placement.collocation import Collocation
@@ -90,6 +91,7 @@ class Albic(Balancer):
         tolerated: float = 5.0,
         seed: int = 0,
     ) -> None:
+        refuse_missing("pymetis", extra="solvers", what="Albic")
         super().__init__(max_migrations, max_cost, goal, tolerated)
         self.max_distance = at_least_zero("max_distance", max_distance)
         self.max_part_load = positive("max_part_load", max_part_load)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from penstock.extras import refuse_missing
 from penstock.policies.kernels import Int64
 from penstock.policies.placement.base import Placer
 from penstock.policies.placement.cluster import Cluster
@@ -44,6 +45,7 @@ class Cola(Placer):
     name = "cola"
 
     def __init__(self, seed: int = 0) -> None:
+        refuse_missing("pymetis", extra="solvers", what="Cola")
         super().__init__()
         self.seed = whole("seed", seed, least=0)
 

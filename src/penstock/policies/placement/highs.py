@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import highspy
 import numpy as np
 
+from penstock.extras import needs
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.placement.problem import ROUNDING, Problem
 
 # Weight of d_u and d_l, where the weight of the distance is 1: w1 > 2 * w2, and so small that no
 # distance is given away for it.
 _SECOND = 1e-3
-_INFINITE = highspy.kHighsInf
+_INFINITE = np.inf
 
 
 def solve(
@@ -28,7 +28,8 @@ def solve(
         time_limit_s: longest time of the solver.
     """
     model = _Model.of(problem, known, enough)
-    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    highspy = _highspy()
+    solver = highspy.Highs()
     options = {
         "output_flag": False,
         "threads": 1,
@@ -139,8 +140,9 @@ class _Model:
             load = problem.others[units, resource]
             self.rows.append(_Row(columns=own, coefficients=load, upper=room))
 
-    def lp(self) -> highspy.HighsLp:
+    def lp(self) -> Any:  # noqa: ANN401 - a HighsLp
         """Return the program in the solver's form."""
+        highspy = _highspy()
         binaries, lp = self.unit.size, highspy.HighsLp()
         lp.num_col_, lp.num_row_ = self.size, len(self.rows)
         lp.col_cost_ = np.append(np.zeros(binaries), [1.0, -_SECOND, -_SECOND])
@@ -172,3 +174,7 @@ class _Model:
         chosen = columns[: self.unit.size] > 0.5
         where[self.unit[chosen]] = self.worker[chosen]
         return where
+
+
+def _highspy() -> Any:  # noqa: ANN401 - a package without types
+    return needs("highspy", extra="solvers", what="Milp")

@@ -1,5 +1,6 @@
 """The exact model of load balancing, solved by HiGHS."""
 
+from penstock.extras import refuse_missing
 from penstock.policies.kernels import Int64
 from penstock.policies.placement.bounds import lower_bound
 from penstock.policies.placement.cluster import Cluster
@@ -67,6 +68,7 @@ class Milp(Balancer):
         max_nodes: int = 5_000,
         time_limit_s: float = 2.0,
     ) -> None:
+        refuse_missing("highspy", extra="solvers", what="Milp")
         super().__init__(max_migrations, max_cost, goal, tolerated)
         self.max_binaries = whole("max_binaries", max_binaries, least=0)
         self.max_nodes = whole("max_nodes", max_nodes, least=1)

@@ -1,7 +1,10 @@
 """Graphs of key groups: connected sets, and balanced cuts by METIS."""
 
+from typing import Any
+
 import numpy as np
 
+from penstock.extras import needs
 from penstock.policies.kernels import Float64, Int64, kernel
 from penstock.policies.placement.cluster import Traffic
 
@@ -55,8 +58,7 @@ def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
     if not ends.size:
         return _evenly(weight, shares)
     # Imported here: the import takes a while, and most plans do not need it.
-    import pymetis  # noqa: PLC0415
-
+    pymetis: Any = needs("pymetis", extra="solvers", what="this placer")
     adjacency = pymetis.CSRAdjacency(starts, ends)
     found = pymetis.part_graph(
         parts,
