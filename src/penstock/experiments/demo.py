@@ -64,9 +64,15 @@ class Comparison:
         return float(first.settled(self.warm_up).mean() / last.settled(self.warm_up).mean())
 
     def typical(self) -> int:
-        """Return the number of the batch with the median duration in all trials together."""
-        total = np.sum([trial.settled(self.warm_up) for trial in self.trials], axis=0)
-        return self.warm_up + int(np.argsort(total, kind="stable")[(total.size - 1) // 2])
+        """Return the number of the batch whose durations are closest to the medians of all trials.
+
+        The distance is |duration - median| / median, summed over the trials.
+        """
+        distance = np.zeros(self.ideal_ms.size - self.warm_up)
+        for trial in self.trials:
+            settled = trial.settled(self.warm_up)
+            distance += np.abs(settled / np.median(settled) - 1)
+        return self.warm_up + int(distance.argmin())
 
 
 def heavy_tailed(batches: int, records: int, *, distinct: int = KEYS, seed: int = 0) -> Load:
