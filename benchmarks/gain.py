@@ -17,8 +17,8 @@ from rich.table import Table
 from penstock.experiments.batch_trials import (
     BatchTrial,
     ByPenstock,
+    Contender,
     Load,
-    Way,
     by_key,
     by_repartition,
     try_out,
@@ -51,12 +51,12 @@ def row(trial: BatchTrial, ideal_ms: float, measured: int) -> dict[str, float | 
 
 
 def compare(
-    spark: SparkSession, load: Load, ways: dict[str, Way], measured: int
+    spark: SparkSession, load: Load, ways: dict[str, Contender], measured: int
 ) -> tuple[float, list[dict[str, float | str]]]:
     """Measure the last batches; only Penstock needs those before, to learn from."""
     others = {name: way for name, way in ways.items() if name != PENSTOCK}
-    trials = try_out(spark, load.last(measured + 2), others, INSTANCES)
-    trials += try_out(spark, load, {PENSTOCK: ways[PENSTOCK]}, INSTANCES)
+    trials = try_out(spark, load.last(measured + 2), others, instances=INSTANCES)
+    trials += try_out(spark, load, {PENSTOCK: ways[PENSTOCK]}, instances=INSTANCES)
     ideal_ms = float(load.last(measured).ideal_ms(INSTANCES).mean())
     return ideal_ms, [row(trial, ideal_ms, measured) for trial in trials]
 
@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path("penstock-out/gain.json"))
     args = parser.parse_args()
     spark = session(f"local[{INSTANCES}]", "penstock-gain")
-    ways: dict[str, Way] = {
+    ways: dict[str, Contender] = {
         "repartition(8)": by_repartition(8),
         "repartition(64)": by_repartition(64),
         "key hashing": by_key,
@@ -92,7 +92,7 @@ def main() -> None:
     two = {name: ways[name] for name in ("repartition(8)", PENSTOCK)}
     streams = {
         "costs by key": (
-            heavy_tailed(batches, RECORDS, KEYS),
+            heavy_tailed(batches, RECORDS, distinct=KEYS),
             ways,
             "goal: penstock <= 1.2 of it, and 1.25 times faster than the best other way",
         ),

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from penstock.experiments.live_trials import BatchTrial, Phase, capacity_of, try_live
+from penstock.experiments.live_trials import LiveTrial, Phase, capacity_of, try_live
 from penstock.policies.shedding import LoadAware, average
 from penstock.sim import Application
 from penstock.spark.lab import session
@@ -23,7 +23,7 @@ LOAD = 1.5
 WARM_UP_S = 20
 
 
-def row(name: str, trial: BatchTrial, stop_s: float) -> dict[str, float | str]:
+def row(name: str, trial: LiveTrial, stop_s: float) -> dict[str, float | str]:
     middle = (WARM_UP_S + stop_s) / 2
     return {
         "way": name,
@@ -46,7 +46,7 @@ def main() -> None:
     workload = Application(records=200_000)
     spark = session(f"local[{INSTANCES}]", "penstock-shed")
     mean_ms = float(np.mean(workload.stream(1).costs_ms))
-    capacity = capacity_of(spark, workload, INSTANCES, args.target_ms)
+    capacity = capacity_of(spark, workload, INSTANCES, batch_ms=args.target_ms)
     console = Console()
     ideal = 1000 * INSTANCES / mean_ms
     console.print(
@@ -61,8 +61,16 @@ def main() -> None:
     }
     rows = []
     for name, shedder in ways.items():
-        given = spark, "trial", workload, phases, INSTANCES, capacity, shedder
-        trial = try_live(*given, drain_s=3 * args.target_ms / 1000)
+        trial = try_live(
+            spark,
+            workload,
+            phases,
+            name="trial",
+            instances=INSTANCES,
+            capacity_per_s=capacity,
+            shedder=shedder,
+            drain_s=3 * args.target_ms / 1000,
+        )
         rows.append(row(name, trial, args.seconds - 2))
     overload = 1 - 1 / LOAD
     table = Table(

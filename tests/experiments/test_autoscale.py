@@ -44,8 +44,8 @@ def short(monkeypatch):
     """Streams of which every tenth second is kept."""
     run_all = autoscale.run_all
 
-    def on_a_short_stream(graph, rates, seed, extra, start=autoscale.MINIMUM):
-        return run_all(graph, lambda one: rates(one)[::10], seed, extra, start)
+    def on_a_short_stream(graph, rates, seed, *, extra, start=autoscale.MINIMUM):
+        return run_all(graph, lambda one: rates(one)[::10], seed, extra=extra, start=start)
 
     monkeypatch.setattr(autoscale, "run_all", on_a_short_stream)
 
@@ -112,7 +112,7 @@ def test_the_same_seed_gives_the_same_numbers(short):
 
 def test_from_the_experts_configuration(short):
     minimum, expert = (
-        autoscale.run_all(autoscale.LINEAR, autoscale.three_steps, 0, {}, start)
+        autoscale.run_all(autoscale.LINEAR, autoscale.three_steps, 0, extra={}, start=start)
         for start in (autoscale.MINIMUM, autoscale.EXPERT)
     )
     assert minimum["preventive"].degrees["sink"][0] == 1
@@ -150,7 +150,10 @@ def test_what_the_expert_gives_is_enough_for_the_plateau(graph):
     assert set(graph.selectivity) <= set(graph.parents)
     per_s = autoscale.HIGH / len(topology.sources)
     result = simulate_graph(
-        Fixed(graph.expert), topology, graph.nodes(graph.expert), np.full(60, per_s)
+        Fixed(graph.expert),
+        topology,
+        graph.nodes(graph.expert),
+        rate_per_s=np.full(60, per_s),
     )
     assert result.timed_out == 0
     assert result.latency_s[-1] == pytest.approx(result.latency_s[0])
@@ -173,7 +176,7 @@ def whole(graph, rates, series="preventive", seeds=SEEDS):
     """Sums of some streams, by metric: a value each."""
     found = {}
     for seed in seeds:
-        results = autoscale.run_all(graph, rates, seed, {})
+        results = autoscale.run_all(graph, rates, seed, extra={})
         for sample in autoscale.samples_of(results, "whole"):
             found.setdefault((sample.series, sample.metric), []).append(sample.value)
     return {metric: np.array(v) for (name, metric), v in found.items() if name == series}
@@ -195,7 +198,7 @@ def test_five_steps():
 
 @pytest.mark.parametrize("name", ["three_steps", "five_steps"])
 def test_the_minimum_collapses_and_does_not_recover(name):
-    results = autoscale.run_all(autoscale.LINEAR, getattr(autoscale, name), 0, {})
+    results = autoscale.run_all(autoscale.LINEAR, getattr(autoscale, name), 0, extra={})
     minimum = results["minimum"]
     assert minimum.timed_out > 1_000
     assert minimum.latency_s[-1] > 100  # although one instance could do what comes
@@ -210,7 +213,7 @@ def test_noise_at_constant_load_is_no_reason_to_change():
 
 
 def test_a_dip_removes_nothing():
-    found = autoscale.run_all(autoscale.LINEAR, autoscale.dip, 0, {})["preventive"]
+    found = autoscale.run_all(autoscale.LINEAR, autoscale.dip, 0, extra={})["preventive"]
     assert found.timed_out == 0
     assert set(found.degrees["sink"][48:]) == {8}
 
@@ -242,7 +245,9 @@ def test_late_changes_are_those_after_ten_periods():
 
         topology = Topology(autoscale.LINEAR.parents)
         nodes = autoscale.LINEAR.nodes({})
-        return autoscale._late(simulate_graph(Changing(), topology, nodes, np.full(200, 5.0)))
+        return autoscale._late(
+            simulate_graph(Changing(), topology, nodes, rate_per_s=np.full(200, 5.0))
+        )
 
     assert late(1) == late(9) == 0
     assert late(15) == 1

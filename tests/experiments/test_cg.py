@@ -90,8 +90,8 @@ def test_powerful_workers_have_the_mean_capacity_one():
 
 
 def test_schemes_count_for_ever():
-    assert {getattr(way, "half_life", None) for way in cg.schemes(4).values()} == {None}
-    assert {way.instances for way in cg.schemes(4).values()} == {4}
+    assert {getattr(one, "half_life", None) for one in cg.schemes(4).values()} == {None}
+    assert {one.instances for one in cg.schemes(4).values()} == {4}
 
 
 class First(Grouping):
@@ -154,8 +154,8 @@ def test_never_above_looks_at_every_x():
                 ("high", 2, "memory", high),
             ),
             "memory",
-            "low",
-            "high",
+            low="low",
+            high="high",
         )
 
     assert claim(2.0).holds

@@ -1,4 +1,4 @@
-"""Trials on real Spark: every way processes every record once, and the demo tells its story."""
+"""Trials on real Spark: every contender processes every record once."""
 
 import numpy as np
 import pytest
@@ -15,19 +15,23 @@ from penstock.policies.grouping import KeyHash
 pytestmark = pytest.mark.spark
 
 
-def test_every_way_processes_every_record_once(spark):
+def test_every_contender_processes_every_record_once(spark):
     rng = np.random.default_rng(0)
     keys = rng.integers(0, 10, 90)
     load = Load.of(keys, np.full(90, 0.5), batches=3)
-    ways = {
+    contenders = {
         "repartition": by_repartition(2),
         "key": by_key,
         "penstock": ByPenstock(),
         "key_hash": ByPenstock(KeyHash(2)),
     }
     seen = []
-    trials = try_out(spark, load, ways, 2, lambda name, done, total: seen.append((name, done)))
-    assert [trial.name for trial in trials] == list(ways)
+
+    def progress(name, done, total):
+        seen.append((name, done))
+
+    trials = try_out(spark, load, contenders, instances=2, progress=progress)
+    assert [trial.name for trial in trials] == list(contenders)
     for trial in trials:
         assert trial.records == 90
         assert trial.duration_ms.shape == (3,)
@@ -40,7 +44,7 @@ def test_every_way_processes_every_record_once(spark):
 def test_slowdowns_apply_from_their_batch_on(spark):
     load = Load.of(np.arange(20), np.full(20, 2.0), batches=2)
     slower = Load(load.keys, load.costs_ms, slowdowns=((1, (10.0, 10.0)),))
-    (trial,) = try_out(spark, slower, {"repartition": by_repartition(2)}, 2)
+    (trial,) = try_out(spark, slower, {"repartition": by_repartition(2)}, instances=2)
     assert trial.busy_ms[1].sum() >= 10 * 20.0
     assert trial.busy_ms[0].sum() < trial.busy_ms[1].sum()
 

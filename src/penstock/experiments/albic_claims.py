@@ -1,4 +1,4 @@
-"""What the ALBIC paper says of balance with collocation, held against what we measure."""
+"""Claims of the ALBIC paper on balance with collocation, compared with our measurements."""
 
 from collections.abc import Callable
 
@@ -17,10 +17,12 @@ def collocation(table: Table) -> list[Claim]:
     ahead = min(ours[x] - cola[x] for x in ours)
     return [
         at_least("half 1-1: collocation in %", 50.0, table.mean(OURS, 50, "collocation")),
-        at_most("half 1-1: rounds until then", 50, table.row(OURS, 50, "rounds_to_50").max),
+        at_most(
+            "half 1-1: rounds until 50% collocation", 50, table.row(OURS, 50, "rounds_to_50").max
+        ),
         *_both(table, 50, "half 1-1"),
         at_least(
-            "more collocation than COLA, in points, for any share (paper: up to 10)", 0.0, ahead
+            "collocation above that of COLA in points, for any share (paper: up to 10)", 0.0, ahead
         ),
         at_least(
             "as published: half 1-1, collocation in % after 60 rounds",
@@ -41,7 +43,7 @@ def sizes(table: Table) -> list[Claim]:
 
 
 def _both(table: Table, x: float | str, name: str) -> list[Claim]:
-    """What must hold of any run: balance, and migrations."""
+    """Return the claims of any run: on balance, and on migrations."""
     distance, cola = table.mean(OURS, x, "distance"), table.mean(COLA, x, "distance")
     moved = table.mean(COLA, x, "migrations")
     return [
@@ -89,6 +91,6 @@ def _mean(table: Table, series: str, metric: str) -> float:
 
 
 def _late(table: Table, series: str, metric: str) -> float:
-    """Mean over the last tenth of the periods."""
+    """Return the mean over the last tenth of the periods."""
     values = list(table.means(series, metric).values())
     return float(np.mean(values[-max(1, len(values) // 10) :]))

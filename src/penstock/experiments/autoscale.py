@@ -1,17 +1,33 @@
 """The evaluation of the AUTOSCALE paper: Figures 9, 10 and 12, and topologies beyond them.
 
-The figures' streams are not in the text. The ones here show what the paper says of them: sinks
-get 8 to 90 records a second, the expert's eight instances can do 100. Steps begin at a random
-phase of the monitoring period: steps that begin with it flatter everyone.
+The paper does not print its streams, but describes them: sinks receive 8 to 90 records a second,
+and the expert's eight instances can process 100. Steps begin at a random phase of the monitoring
+period: steps that begin with a period would make every scaler look better than it is.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.experiments import autoscale_claims as claims
-from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.autoscale_inputs import (
+    ADVERTISING,
+    DIAMOND,
+    HIGH,
+    LINEAR,
+    LOW,
+    NOISE,
+    SLOW_CHAIN,
+    STAR,
+    Graph,
+    constant,
+    dip,
+    diurnal,
+    five_steps,
+    flash_crowd,
+    three_steps,
+)
+from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.policies.kernels import Float64
 from penstock.policies.scaling import (
     Fixed,
@@ -22,141 +38,14 @@ from penstock.policies.scaling import (
     Threshold,
     Topology,
 )
-from penstock.sim.graphs import GraphResult, Node, simulate_graph
+from penstock.sim.graphs import GraphResult, simulate_graph
 
-LOW, HIGH = 8.0, 90.0
-NOISE = 0.03
+# Returns the input rate of every second, from a seed.
+Rates = Callable[[int], Float64]
+
 PERIOD_S = 10.0
 MOST = 8
 MINIMUM, EXPERT = "from the minimum", "from the expert's"
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A topology with its operators, and what an expert would give them.
-
-    Attributes:
-        parents: of each operator.
-        cost_ms: of each operator.
-        expert: degree of each operator.
-        selectivity: of those that have one.
-    """
-
-    parents: dict[str, tuple[str, ...]]
-    cost_ms: dict[str, float]
-    expert: dict[str, int]
-    selectivity: dict[str, float]
-
-    def nodes(self, degrees: dict[str, int]) -> dict[str, Node]:
-        """Return operators with these degrees, or one instance each."""
-        return {
-            name: Node(self.cost_ms[name], self.selectivity.get(name, 1.0), degrees.get(name, 1))
-            for name in self.parents
-        }
-
-
-LINEAR = Graph(
-    {"intermediate": (), "sink": ("intermediate",)},
-    {"intermediate": 2.0, "sink": 80.0},
-    {"intermediate": 1, "sink": 8},
-    {},
-)
-SLOW_CHAIN = Graph(
-    LINEAR.parents, {"intermediate": 20.0, "sink": 80.0}, {"intermediate": 2, "sink": 8}, {}
-)
-DIAMOND = Graph(
-    {"split": (), "left": ("split",), "right": ("split",), "join": ("left", "right")},
-    {"split": 2.0, "left": 10.0, "right": 20.0, "join": 40.0},
-    {"split": 1, "left": 1, "right": 2, "join": 8},
-    {},
-)
-STAR = Graph(
-    {"one": (), "two": (), "centre": ("one", "two"), "left": ("centre",), "right": ("centre",)},
-    {"one": 2.0, "two": 2.0, "centre": 5.0, "left": 40.0, "right": 40.0},
-    {"one": 1, "two": 1, "centre": 1, "left": 8, "right": 8},
-    {},
-)
-# Figure 11: a filter lets a part of the events pass, so that its slow successors need little.
-ADVERTISING = Graph(
-    {
-        "deserialize": (),
-        "filter": ("deserialize",),
-        "ip projection": ("filter",),
-        "ad projection": ("filter",),
-        "join": ("ad projection",),
-        "ip processor": ("ip projection",),
-        "campaign processor": ("join",),
-    },
-    {
-        "deserialize": 5.0,
-        "filter": 2.0,
-        "ip projection": 5.0,
-        "ad projection": 5.0,
-        "join": 20.0,
-        "ip processor": 60.0,
-        "campaign processor": 60.0,
-    },
-    # By latencies alone, as the paper has its expert choose.
-    {
-        "deserialize": 1,
-        "filter": 1,
-        "ip projection": 1,
-        "ad projection": 1,
-        "join": 3,
-        "ip processor": 7,
-        "campaign processor": 7,
-    },
-    {"filter": 0.3},
-)
-
-
-def three_steps(seed: int) -> Float64:
-    """Low, a ramp, high, a drop, low again (Figure 7)."""
-    parts = (
-        np.full(300, LOW),
-        np.linspace(LOW, HIGH, 300),
-        np.full(600, HIGH),
-        np.linspace(HIGH, LOW, 30),
-        np.full(570, LOW),
-    )
-    return noisy(np.concatenate(parts), seed)
-
-
-def five_steps(seed: int) -> Float64:
-    """Low, high, a little, high and low again, without transitions (Figure 8)."""
-    return noisy(np.repeat([LOW, HIGH, 20.0, HIGH, LOW], 360), seed)
-
-
-def dip(seed: int) -> Float64:
-    """A plateau that stops for ten seconds."""
-    rates = np.full(900, HIGH)
-    rates[500:510] = 0.0
-    return noisy(rates, seed)
-
-
-def constant(seed: int) -> Float64:
-    """A constant load with 10% noise."""
-    return noisy(np.full(1_200, 50.0), seed, 0.1)
-
-
-def diurnal(seed: int) -> Float64:
-    """A day and its night, in forty minutes, with an hour's noise."""
-    at = np.arange(2_400)
-    wave = LOW + (HIGH - LOW) * (0.5 - 0.5 * np.cos(2 * np.pi * at / 1_200))
-    return noisy(wave, seed, 0.08)
-
-
-def flash_crowd(seed: int) -> Float64:
-    """A calm stream that everybody looks at, at once, and slowly loses interest."""
-    rates = np.full(1_800, 15.0)
-    rates[600:] += (HIGH - 15.0) * np.exp(-np.arange(1_200) / 300)
-    return noisy(rates, seed, 0.08)
-
-
-def noisy(rates: Float64, seed: int, noise: float = NOISE) -> Float64:
-    """Add irregular fluctuations."""
-    drawn = np.random.default_rng(seed).standard_normal(rates.size)
-    return np.maximum(rates * (1 + noise * drawn), 0.0)
 
 
 def scalers(graph: Graph, extra: Extra) -> dict[str, Scaler]:
@@ -173,7 +62,7 @@ def scalers(graph: Graph, extra: Extra) -> dict[str, Scaler]:
 
 
 def run_all(
-    graph: Graph, rates: Callable[[int], Float64], seed: int, extra: Extra, start: str = MINIMUM
+    graph: Graph, rates: Rates, seed: int, *, extra: Extra, start: str = MINIMUM
 ) -> dict[str, GraphResult]:
     """Simulate all scalers on the same stream."""
     topology = Topology(graph.parents)
@@ -186,38 +75,34 @@ def run_all(
             degrees = {}
         nodes = graph.nodes(degrees)
         found[series] = simulate_graph(
-            scaler, topology, nodes, stream, period_s=PERIOD_S, phase_s=phase_s
+            scaler, topology, nodes, rate_per_s=stream, period_s=PERIOD_S, phase_s=phase_s
         )
     return found
 
 
-def figure(
-    graph: Graph, rates: Callable[[int], Float64], start: str = MINIMUM
-) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports everything over time, and in sum."""
+def figure(graph: Graph, rates: Rates, start: str = MINIMUM) -> Run:
+    """Return a run that reports all numbers over time, and those of the whole run."""
 
     def run(_: X, seed: int, extra: Extra) -> list[Sample]:
-        results = run_all(graph, rates, seed, extra, start)
+        results = run_all(graph, rates, seed, extra=extra, start=start)
         return samples_of(results, "whole") + unfolding(results)
 
     return run
 
 
-def several(
-    streams: dict[str, Callable[[int], Float64]], graph: Graph
-) -> Callable[[X, int, Extra], list[Sample]]:
+def several(streams: dict[str, Rates], graph: Graph) -> Run:
     """Return a run over streams of different shapes: x is the name of the stream."""
 
     def run(x: X, seed: int, extra: Extra) -> list[Sample]:
-        return samples_of(run_all(graph, streams[str(x)], seed, extra), x)
+        return samples_of(run_all(graph, streams[str(x)], seed, extra=extra), x)
 
     return run
 
 
 def samples_of(results: dict[str, GraphResult], x: X) -> list[Sample]:
-    """Return what a run gave in sum."""
+    """Return the numbers of the whole run."""
     base = results["expert"].instance_s
-    samples = []
+    found = []
     for series, result in results.items():
         metrics = {
             "mean_latency_s": result.mean_latency_s,
@@ -227,28 +112,27 @@ def samples_of(results: dict[str, GraphResult], x: X) -> list[Sample]:
             "reconfigurations": result.reconfigurations,
             "late_reconfigurations": _late(result),
         }
-        samples += [Sample(series, x, name, float(value)) for name, value in metrics.items()]
-    return samples
+        found += samples(series, x, metrics)
+    return found
 
 
 def _late(result: GraphResult) -> int:
-    """Count changes of degrees after the first ten periods."""
+    """Return the number of changes of degrees after the first ten periods."""
     degrees = np.stack(list(result.degrees.values()))[:, 11:]
     return int((np.diff(degrees, axis=1) != 0).any(axis=0).sum())
 
 
 def unfolding(results: dict[str, GraphResult]) -> list[Sample]:
     """Return input rate, instances and latency, period by period."""
-    samples = []
+    found = []
     for series, result in results.items():
         total = np.stack(list(result.degrees.values())).sum(axis=0)
         for i, rate in enumerate(result.rate_per_s):
-            at = (i + 1) * PERIOD_S
-            samples.append(Sample(series, at, "rate_per_s", float(rate)))
-            samples.append(Sample(series, at, "instances", float(total[i])))
+            numbers = {"rate_per_s": rate, "instances": total[i]}
             if np.isfinite(result.latency_s[i]):
-                samples.append(Sample(series, at, "latency_s", float(result.latency_s[i])))
-    return samples
+                numbers["latency_s"] = result.latency_s[i]
+            found += samples(series, (i + 1) * PERIOD_S, numbers)
+    return found
 
 
 _PARAMS: dict[str, object] = {
@@ -263,16 +147,13 @@ _PARAMS: dict[str, object] = {
 
 
 def _experiment(
-    name: str,
-    figure_of: str,
-    summary: str,
-    run: Callable[[X, int, Extra], list[Sample]],
-    check: claims.Check,
+    name: str, run: Run, check: claims.Check, *, figure_of: str, summary: str, details: str = ""
 ) -> Experiment:
     return Experiment(
         name=name,
         figure=figure_of,
         summary=summary,
+        details=details,
         x_label="seconds",
         xs=("whole",),
         run=run,
@@ -285,7 +166,7 @@ def _experiment(
     )
 
 
-STREAMS: dict[str, Callable[[int], Float64]] = {
+STREAMS: dict[str, Rates] = {
     "diurnal": diurnal,
     "flash crowd": flash_crowd,
     "dip of 10 s": dip,
@@ -295,57 +176,64 @@ STREAMS: dict[str, Callable[[int], Float64]] = {
 EXPERIMENTS: tuple[Experiment, ...] = (
     _experiment(
         "autoscale-linear-3step",
-        "AUTOSCALE Figure 9a",
-        "3-step stream, linear topology, from the minimum configuration",
         figure(LINEAR, three_steps),
         claims.three_steps,
+        figure_of="AUTOSCALE Figure 9a",
+        summary="3-step stream, from the minimum",
+        details="linear topology",
     ),
     _experiment(
         "autoscale-linear-3step-expert",
-        "AUTOSCALE Figure 9b",
-        "3-step stream, linear topology, from the expert's configuration",
         figure(LINEAR, three_steps, EXPERT),
         claims.three_steps,
+        figure_of="AUTOSCALE Figure 9b",
+        summary="3-step stream, from the expert's choice",
+        details="linear topology",
     ),
     _experiment(
         "autoscale-linear-5step",
-        "AUTOSCALE Figure 10",
-        "5-step stream, linear topology, from the minimum configuration",
         figure(LINEAR, five_steps),
         claims.five_steps,
+        figure_of="AUTOSCALE Figure 10",
+        summary="5-step stream, from the minimum",
+        details="linear topology",
     ),
     _experiment(
         "autoscale-chain",
-        "beyond the paper",
-        "5-step stream, two slow operators (20 and 80 ms)",
         figure(SLOW_CHAIN, five_steps),
         claims.survives,
+        figure_of="beyond the paper",
+        summary="5-step stream, two slow operators",
+        details="costs of 20 and 80 ms",
     ),
     _experiment(
         "autoscale-diamond",
-        "AUTOSCALE, section V",
-        "3-step stream, diamond topology",
         figure(DIAMOND, three_steps),
         claims.survives,
+        figure_of="AUTOSCALE, section V",
+        summary="3-step stream, diamond topology",
     ),
     _experiment(
         "autoscale-star",
-        "AUTOSCALE, section V",
-        "3-step stream shared by two sources, star topology",
         figure(STAR, lambda seed: three_steps(seed) / 2),
         claims.survives,
+        figure_of="AUTOSCALE, section V",
+        summary="3-step stream, star topology",
+        details="the stream is shared by two sources",
     ),
     _experiment(
         "autoscale-advertising",
-        "AUTOSCALE Figure 12",
-        "3-step stream, advertising topology with a selective filter",
         figure(ADVERTISING, three_steps, EXPERT),
         claims.advertising,
+        figure_of="AUTOSCALE Figure 12",
+        summary="3-step stream, advertising topology",
+        details="with a selective filter, from the expert's choice",
     ),
     Experiment(
         name="autoscale-traces",
         figure="beyond the paper",
-        summary="generated traces (day and night, flash crowd, dip, constant), linear topology",
+        summary="generated traces, linear topology",
+        details="day and night, flash crowd, dip, constant",
         x_label="stream",
         xs=tuple(STREAMS),
         run=several(STREAMS, LINEAR),

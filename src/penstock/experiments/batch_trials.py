@@ -1,7 +1,7 @@
-"""Trials on real Spark: the same stream through Spark's own shuffle and through Penstock.
+"""Batch trials on real Spark: the same stream through Spark's own shuffle and through Penstock.
 
-The operators here sleep: they stand for calls to a database, so that more instances than cores can
-be shown. Such a trial is latency-bound, and says so wherever its numbers are shown.
+The operators here sleep: they stand for calls to a database, so that a machine can run more
+instances than it has cores. Such a trial is latency-bound. All tables and plots state that.
 """
 
 import time
@@ -25,12 +25,12 @@ SCHEMA = "key long, instance int, cost_ms double"
 
 @dataclass(frozen=True)
 class Load:
-    """A stream in files, one a micro-batch.
+    """A stream in files, with one file for each micro-batch.
 
     Attributes:
-        keys: of the records of each micro-batch.
-        costs_ms: of the records of each micro-batch; Penstock does not see them.
-        slowdowns: pairs of a batch's number and the instances' slowdowns from there on.
+        keys: keys of the records of each micro-batch.
+        costs_ms: costs of the records of each micro-batch; Penstock does not see them.
+        slowdowns: pairs of the number of a batch and the instances' slowdowns from that batch on.
         slow_executors: slowdowns of executors, by their working folder (standalone clusters).
     """
 
@@ -41,27 +41,28 @@ class Load:
 
     @classmethod
     def of(cls, keys: Int64, costs_ms: Float64, batches: int) -> Self:
-        """Cut a stream into batches."""
-        return cls(tuple(np.split(keys, batches)), tuple(np.split(costs_ms, batches)))
+        """Cut a stream into batches of the same number of records."""
+        parts = np.split(keys, batches), np.split(costs_ms, batches)
+        return cls(keys=tuple(parts[0]), costs_ms=tuple(parts[1]))
 
     def last(self, batches: int) -> Self:
-        """Return the last batches only."""
+        """Return a load with the last batches only."""
         return replace(self, keys=self.keys[-batches:], costs_ms=self.costs_ms[-batches:])
 
     def ideal_ms(self, instances: int) -> Float64:
-        """Least time of each batch: all instances busy to the end, or one with its longest."""
+        """Return the ideal duration of each batch: mean work of an instance, or longest record."""
         return np.array([max(c.sum() / instances, c.max()) for c in self.costs_ms])
 
 
 @dataclass(frozen=True)
 class BatchTrial:
-    """What one way of sharing records out gave.
+    """Measurements of one contender.
 
     Attributes:
-        name: of the way.
-        duration_ms: of each batch, with Spark's own overhead.
-        busy_ms: of each batch and instance.
-        records: that came out.
+        name: name of the contender.
+        duration_ms: duration of each batch, with Spark's own overhead.
+        busy_ms: busy time of each instance in each batch; one row for each batch.
+        records: number of records that came out.
     """
 
     name: str
@@ -70,20 +71,25 @@ class BatchTrial:
     records: int
 
     def settled(self, warm_up: int) -> Float64:
-        """Durations without the first batches, in which kernels load and costs are learnt."""
+        """Return the durations without the first batches, which load kernels and learn costs."""
         return self.duration_ms[warm_up:]
 
     def busiest_over_mean(self, warm_up: int) -> float:
-        """Busiest over mean instance, the mean over batches."""
+        """Return the busy time of the busiest instance over the mean one; mean over batches."""
         busy = self.busy_ms[warm_up:]
         return float((busy.max(axis=1) / busy.mean(axis=1)).mean())
 
 
-Way = Callable[[DataFrame, Load, int], DataFrame]
+# A way to distribute the records of a stream: it receives the frame, the load and the number of
+# instances, and returns the frame after the operator.
+Contender = Callable[[DataFrame, Load, int], DataFrame]
+
+# Receives the name of a contender, the number of finished batches, and the number of all batches.
+Progress = Callable[[str, int, int], None]
 
 
-def by_repartition(partitions: int) -> Way:
-    """Return Spark's own way: records in turn to so many tasks."""
+def by_repartition(partitions: int) -> Contender:
+    """Return Spark's `repartition`: tasks receive records in turn."""
 
     def share(frame: DataFrame, load: Load, _: int) -> DataFrame:
         return frame.repartition(partitions).mapInArrow(_plain(_work(load)), SCHEMA)
@@ -92,19 +98,19 @@ def by_repartition(partitions: int) -> Way:
 
 
 def by_key(frame: DataFrame, load: Load, instances: int) -> DataFrame:
-    """Share by hashing keys, as Spark does for keyed work."""
+    """Distribute records by hashing their keys, as Spark does for keyed work."""
     return frame.repartition(instances, "key").mapInArrow(_plain(_work(load)), SCHEMA)
 
 
 class ByPenstock:
-    """Penstock's way."""
+    """Penstock's `balance`."""
 
     def __init__(self, grouping: str | Grouping = "posg") -> None:
         self._grouping = grouping
         self._operators: list[BalanceOperator] = []
 
     def __call__(self, frame: DataFrame, load: Load, instances: int) -> DataFrame:
-        """Share by what records cost."""
+        """Distribute records by their estimated costs."""
         given = self._grouping
         own = given.instances if isinstance(given, Grouping) else instances
         operator = balance(_work(load), key="key", schema=SCHEMA, instances=own, grouping=given)
@@ -112,13 +118,13 @@ class ByPenstock:
         return frame.transform(operator)
 
     def close(self) -> None:
-        """Let go of what was learnt: its files are about to be removed."""
+        """Close all operators: the files of their learned state are about to be removed."""
         for operator in self._operators:
             operator.close()
 
 
 def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
-    """Return the operator: it sleeps as long as the record costs on this instance."""
+    """Return the operator: it sleeps for the cost of the record on this instance."""
     slowdowns, slow = load.slowdowns, dict(load.slow_executors)
 
     def work(record: dict[str, Any]) -> dict[str, float]:
@@ -138,7 +144,7 @@ def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
 def _plain(
     work: Callable[[dict[str, Any]], dict[str, float]],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Apply an operator to every record without Penstock."""
+    """Return a function for `mapInArrow` that applies an operator to every record."""
     schema = pa.schema([("key", pa.int64()), ("instance", pa.int32()), ("cost_ms", pa.float64())])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -148,21 +154,27 @@ def _plain(
     return run
 
 
+def silent(name: str, done: int, total: int) -> None:
+    """Report no progress."""
+
+
 def try_out(
     spark: SparkSession,
     load: Load,
-    ways: dict[str, Way],
+    contenders: dict[str, Contender],
+    *,
     instances: int,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    progress: Progress = silent,
 ) -> list[BatchTrial]:
-    """Run the stream through each way, one after the other.
+    """Run the same stream through all contenders, one after the other.
 
     Args:
-        spark: with at least as many slots as instances.
-        load: the stream.
-        ways: by name.
-        instances: tasks that share the work.
-        progress: called with the way, and the number of batches done and of all batches.
+        spark: session with at least as many slots as instances.
+        load: stream to run.
+        contenders: ways to distribute records, by name.
+        instances: number of tasks that share the work.
+        progress: function that receives the name of the contender, and the number of finished
+            batches and of all batches.
     """
     with TemporaryDirectory(prefix="penstock-") as folder:
         source = Path(folder, "source")
@@ -171,45 +183,49 @@ def try_out(
             batch = np.full(len(keys), number)
             table = pa.table({"key": keys, "batch": batch, "cost_ms": costs_ms})
             pq.write_table(table, source / f"{number:06}.parquet")
-        return [
-            _try_one(spark, load, name, way, instances, source, Path(folder, name), progress)
-            for name, way in ways.items()
-        ]
+        trials = []
+        for name, contender in contenders.items():
+            stream = _Stream(spark=spark, load=load, source=source, checkpoint=Path(folder, name))
+            trials.append(stream.through(name, contender, instances, progress=progress))
+        return trials
 
 
-def _try_one(
-    spark: SparkSession,
-    load: Load,
-    name: str,
-    way: Way,
-    instances: int,
-    source: Path,
-    folder: Path,
-    progress: Callable[[str, int, int], None],
-) -> BatchTrial:
-    total = len(load.keys)
-    seen: list[list[tuple[int, float, int]]] = []
+@dataclass(frozen=True)
+class _Stream:
+    """The files of a load, ready to run."""
 
-    def sink(rows: list[tuple[int, float, int]]) -> None:
-        seen.append(rows)
-        progress(name, len(seen), total)
+    spark: SparkSession
+    load: Load
+    source: Path
+    checkpoint: Path
 
-    progress(name, 0, total)
-    durations = run_stream(
-        spark,
-        source,
-        "key long, batch long, cost_ms double",
-        lambda frame: way(frame, load, instances),
-        folder,
-        sink,
-    )
-    if isinstance(way, ByPenstock):
-        way.close()
-    width = max((row[0] for rows in seen for row in rows), default=0) + 1
-    busy = np.zeros((len(seen), max(width, instances)))
-    records = 0
-    for number, rows in enumerate(seen):
-        for instance, busy_ms, count in rows:
-            busy[number, instance] = busy_ms
-            records += count
-    return BatchTrial(name, np.array(durations), busy, records)
+    def through(
+        self, name: str, contender: Contender, instances: int, *, progress: Progress
+    ) -> BatchTrial:
+        """Run the stream through one contender."""
+        total = len(self.load.keys)
+        seen: list[list[tuple[int, float, int]]] = []
+
+        def sink(rows: list[tuple[int, float, int]]) -> None:
+            seen.append(rows)
+            progress(name, len(seen), total)
+
+        progress(name, 0, total)
+        durations = run_stream(
+            self.spark,
+            self.source,
+            "key long, batch long, cost_ms double",
+            operator=lambda frame: contender(frame, self.load, instances),
+            checkpoint=self.checkpoint,
+            sink=sink,
+        )
+        if isinstance(contender, ByPenstock):
+            contender.close()
+        width = max((row[0] for rows in seen for row in rows), default=0) + 1
+        busy = np.zeros((len(seen), max(width, instances)))
+        records = 0
+        for number, rows in enumerate(seen):
+            for instance, busy_ms, count in rows:
+                busy[number, instance] = busy_ms
+                records += count
+        return BatchTrial(name=name, duration_ms=np.array(durations), busy_ms=busy, records=records)

@@ -1,17 +1,18 @@
 """The evaluation of Consistent Grouping: Figures 4 and 6 to 13, in simulation.
 
-The paper's Wikipedia and Twitter streams are not public. Where it uses Wikipedia, words of English
-texts stand in: real frequencies, the most frequent one with a share of 5% (Wikipedia: 9%).
+The paper's Wikipedia and Twitter streams are not public. Words of English texts replace Wikipedia:
+they have real frequencies, and the most frequent word has a share of 5% (Wikipedia: 9%).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from penstock.experiments import cg_claims as claims
-from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
+from penstock.experiments.cg_measures import SLOTS, by_slot, spread, summary
 from penstock.policies.grouping import (
     BoundedHash,
     Consistent,
@@ -22,29 +23,26 @@ from penstock.policies.grouping import (
     RoundRobin,
     TwoChoices,
 )
-from penstock.policies.kernels import Float64, Int32, Int64
-from penstock.policies.measures import imbalance
-from penstock.sim import Result, Synthetic, Words, Workload, replication, simulate
+from penstock.sim import Result, Synthetic, Words, Workload, simulate
 
 RECORDS, DISTINCT = claims.RECORDS, 100_000
 BINS = (10, 100, 1_000)
 WORKERS = (5, 10, 50, 100)
 SOURCES = (1, 10, 50, 100)
-SLOTS = 50
 LOAD = 0.8
-PER_WORKER = claims.PER_WORKER  # virtual workers, in the paper's homogeneous figures
+PER_WORKER = claims.PER_WORKER  # virtual workers of a worker in the paper's homogeneous figures
 
 Capacities = tuple[float, ...]
 
 
 def zipf(exponent: float, records: int = RECORDS) -> Synthetic:
-    """Return the paper's synthetic stream (Table I), a tenth as long."""
+    """Return the paper's synthetic stream (Table I), at a tenth of its length."""
     same = {"cost_values": 1, "min_cost_ms": 1.0, "max_cost_ms": 1.0}
     return Synthetic(records=records, distinct=DISTINCT, exponent=exponent, **same)  # type: ignore[arg-type]
 
 
 def schemes(bins: int) -> dict[str, Grouping]:
-    """Return what Figures 4 and 7 compare, with the paper's lifetime counts."""
+    """Return the groupings that Figures 4 and 7 compare, with the paper's lifetime counts."""
     return {
         "key_hash": KeyHash(bins),
         "pkg": PartialKey(bins, half_life=None),
@@ -55,88 +53,78 @@ def schemes(bins: int) -> dict[str, Grouping]:
     }
 
 
-def spread(grouping: Grouping, keys: Int64) -> dict[str, float]:
-    """Route all keys: how uneven are the loads, and in how many places is a key?"""
-    routed = grouping.route(keys)
-    counts = np.bincount(routed, minlength=grouping.instances).astype(np.float64)
-    return {
-        "imbalance": imbalance(counts),
-        "memory": replication(keys, routed, grouping.instances),
-    }
-
-
-def _samples(series: str, x: X, numbers: dict[str, float], suffix: str = "") -> list[Sample]:
-    return [Sample(series, x, f"{name}{suffix}", float(v)) for name, v in numbers.items()]
+def _suffixed(numbers: Mapping[str, float], suffix: str) -> dict[str, float]:
+    return {f"{name}_{suffix}": value for name, value in numbers.items()}
 
 
 def _choices(x: X, seed: int, extra: Extra) -> list[Sample]:
     """Figure 4: imbalance and memory over the skew, for 10, 100 and 1,000 bins."""
     keys = zipf(float(x)).stream(seed).keys
-    samples: list[Sample] = []
+    found: list[Sample] = []
     for bins in BINS:
-        ways = schemes(bins) | {series: make(bins) for series, make in extra.items()}
-        if bins == BINS[0]:  # workers, rather than virtual ones
-            ways["cg"] = Consistent(bins, claims.VIRTUAL, half_life=None)
-        for series, grouping in ways.items():
-            samples += _samples(series, x, spread(grouping, keys), f"_{bins}")
-    return samples
+        groupings = schemes(bins) | {series: make(bins) for series, make in extra.items()}
+        if bins == BINS[0]:  # bins are workers here, not virtual workers
+            groupings["cg"] = Consistent(bins, claims.VIRTUAL, half_life=None)
+        for series, grouping in groupings.items():
+            found += samples(series, x, _suffixed(spread(grouping, keys), str(bins)))
+    return found
 
 
 def _epsilon(x: X, seed: int, extra: Extra) -> list[Sample]:
     """Figure 6: the trade-off between imbalance and memory."""
     keys = Words(RECORDS).stream(seed).keys
-    ways = {
+    groupings = {
         "key_hash": KeyHash(10),
         "cg": Consistent(10, PER_WORKER, epsilon=float(x), half_life=None),
         "round_robin": RoundRobin(10),
         **{series: make(10) for series, make in extra.items()},
     }
-    return [s for series, way in ways.items() for s in _samples(series, x, spread(way, keys))]
+    return [s for series, one in groupings.items() for s in samples(series, x, spread(one, keys))]
 
 
 def _workers(x: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figures 7 (bins: ten virtual workers a worker) and 8 (workers)."""
+    """Figures 7 (bins: ten virtual workers for each worker) and 8 (workers)."""
     keys, workers = Words(RECORDS).stream(seed).keys, int(float(x))
-    samples: list[Sample] = []
-    for series, way in schemes(PER_WORKER * workers).items():
-        samples += _samples(series, x, spread(way, keys), "_of_bins")
-    ways = schemes(workers) | {"cg": Consistent(workers, PER_WORKER, half_life=None)}
-    del ways["porc"]
-    ways |= {series: make(workers) for series, make in extra.items()}
-    for series, way in ways.items():
-        samples += _samples(series, x, spread(way, keys))
-    return samples
+    found: list[Sample] = []
+    for series, grouping in schemes(PER_WORKER * workers).items():
+        found += samples(series, x, _suffixed(spread(grouping, keys), "of_bins"))
+    groupings = schemes(workers) | {"cg": Consistent(workers, PER_WORKER, half_life=None)}
+    del groupings["porc"]
+    groupings |= {series: make(workers) for series, make in extra.items()}
+    for series, grouping in groupings.items():
+        found += samples(series, x, spread(grouping, keys))
+    return found
 
 
 def _sources(x: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figure 11: several sources, each with loads of its own."""
+    """Figure 11: several sources, each of which counts only its own records."""
     stream = Words(RECORDS).stream(seed)
-    samples: list[Sample] = []
+    found: list[Sample] = []
     for workers in WORKERS:
-        ways: dict[str, Grouping] = {"cg": Consistent(workers, PER_WORKER, half_life=None)}
-        ways |= {series: make(workers) for series, make in extra.items()}
-        for series, way in ways.items():
-            result = simulate(way, stream, sources=int(float(x)))
+        groupings: dict[str, Grouping] = {"cg": Consistent(workers, PER_WORKER, half_life=None)}
+        groupings |= {series: make(workers) for series, make in extra.items()}
+        for series, grouping in groupings.items():
+            result = simulate(grouping, stream, sources=int(float(x)))
             numbers = {"imbalance": result.imbalance, "memory": result.memory}
-            samples += _samples(series, x, numbers, f"_{workers}")
-    return samples
+            found += samples(series, x, _suffixed(numbers, str(workers)))
+    return found
 
 
 def powerful(fast: int, times: float, workers: int = 10) -> Capacities:
-    """Return capacities with the mean 1: `fast` workers `times` as powerful as the others."""
+    """Return capacities of mean 1: `fast` workers are `times` as powerful as the others."""
     raw = np.array([times] * fast + [1.0] * (workers - fast))
     return tuple(raw / raw.mean())
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers with queues: what Figures 9, 10, 12 and 13 simulate.
+    """Workers with queues, as in Figures 9, 10, 12 and 13.
 
     Attributes:
-        workload: of records that cost 1 ms on a worker of capacity 1.
-        phases: capacities from each third of the stream on, or for all of it.
-        virtual_workers: of each worker.
-        slots: time slots in the whole run.
+        workload: workload whose records cost 1 ms on a worker of capacity 1.
+        phases: capacities of the workers; several ones follow each other in parts of equal length.
+        virtual_workers: number of virtual workers of each worker.
+        slots: number of time slots in the whole run.
     """
 
     workload: Workload = field(default_factory=lambda: zipf(1.0))
@@ -152,82 +140,44 @@ class Cluster:
         step = len(stream) // len(self.phases)
         slowdowns = [(i * step, 1 / np.array(c)) for i, c in enumerate(self.phases)]
         slot_ms = float(stream.arrivals_ms[-1]) / self.slots
-        ways = {name: Grouping.named(name, instances=workers) for name in others}
-        ways["cg_as_published"] = Consistent.as_published(workers, self.virtual_workers)
-        ways["cg"] = Consistent(workers, self.virtual_workers)
-        ways |= {series: make(workers) for series, make in extra.items()}
+        groupings = {name: Grouping.named(name, instances=workers) for name in others}
+        groupings["cg_as_published"] = Consistent.as_published(workers, self.virtual_workers)
+        groupings["cg"] = Consistent(workers, self.virtual_workers)
+        groupings |= {series: make(workers) for series, make in extra.items()}
         return {
-            series: simulate(way, stream, slowdowns=slowdowns, slot_ms=slot_ms)
-            for series, way in ways.items()
+            series: simulate(grouping, stream, slowdowns=slowdowns, slot_ms=slot_ms)
+            for series, grouping in groupings.items()
         }
 
 
-def summary(result: Result) -> dict[str, float]:
-    """Numbers of the whole run, or of its second half, when capacities should be known."""
-    half = result.completion_ms[result.completion_ms.size // 2 :]
-    late = [imbalance(slot) for slot in result.utilization(SLOTS)[SLOTS // 2 :]]
-    busy_ms = float(result.stream.arrivals_ms[-1])
-    done = np.count_nonzero(result.stream.arrivals_ms + result.completion_ms <= busy_ms)
-    return {
-        "late_imbalance": float(np.mean(late)),
-        "late_completion_ms": float(half.mean()),
-        "late_p99_ms": float(np.percentile(half, 99)),
-        "queue_at_end": float(result.queues(1).max()),
-        "throughput_per_s": 1000 * done / busy_ms,
-        "memory": result.memory,
-        "moves": result.moves,
-    }
-
-
-def _by_slot(result: Result, slots: int) -> dict[str, Float64]:
-    """Differences between the largest and the smallest of all workers, slot by slot."""
-    utilization = result.utilization(slots)
-    queues = result.queues(slots)
-    completions = np.array_split(result.completion_ms, slots)
-    instances = np.array_split(result.instances, slots)
-    k = result.load_ms.size
-    latency = np.array([_mean_by(*p, k) for p in zip(completions, instances, strict=True)])
-    return {
-        "queue_spread": (queues.max(axis=1) - queues.min(axis=1)).astype(np.float64),
-        "latency_spread_ms": np.nanmax(latency, axis=1) - np.nanmin(latency, axis=1),
-        "imbalance": np.array([imbalance(slot) for slot in utilization]),
-    }
-
-
-def _mean_by(values: Float64, instances: Int32, k: int) -> Float64:
-    counts = np.bincount(instances, minlength=k)
-    totals = np.bincount(instances, weights=values, minlength=k)
-    means: Float64 = np.divide(totals, counts, out=np.full(k, np.nan), where=counts > 0)
-    return means
-
-
-def unfolding(cluster: Cluster, *others: str) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports slot by slot, and the whole."""
+def unfolding(cluster: Cluster, *others: str) -> Run:
+    """Return a run that reports numbers slot by slot, and those of the whole run."""
 
     def run(_: X, seed: int, extra: Extra) -> list[Sample]:
-        samples: list[Sample] = []
+        found: list[Sample] = []
         for series, result in cluster.results(seed, extra, *others).items():
-            for metric, values in _by_slot(result, cluster.slots).items():
-                samples += [Sample(series, i + 1, metric, float(v)) for i, v in enumerate(values)]
-            samples += _samples(series, "whole", summary(result))
-        return samples
+            for metric, values in by_slot(result, cluster.slots).items():
+                for slot, value in enumerate(values, start=1):
+                    found += samples(series, slot, {metric: value})
+            found += samples(series, "whole", summary(result))
+        return found
 
     return run
 
 
-def at_each(
-    cluster_of: Callable[[X], Cluster], *others: str
-) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports the whole at every x."""
+def at_each(cluster_of: Callable[[X], Cluster], *others: str) -> Run:
+    """Return a run that reports the numbers of a whole run at every x."""
 
     def run(x: X, seed: int, extra: Extra) -> list[Sample]:
-        found = cluster_of(x).results(seed, extra, *others)
-        return [s for series, r in found.items() for s in _samples(series, x, summary(r))]
+        results = cluster_of(x).results(seed, extra, *others)
+        return [
+            s for series, result in results.items() for s in samples(series, x, summary(result))
+        ]
 
     return run
 
 
-# So many virtual workers take longer to find their places: twice the records, four times the slots.
+# Many virtual workers take longer to settle: twice the records, and four times the slots.
 LONG = partial(Cluster, workload=zipf(1.0, 2 * RECORDS), slots=4 * SLOTS)
 
 
@@ -259,7 +209,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-choices",
         figure="CG Figure 4",
-        summary="imbalance and memory over the skew of the keys, for 10, 100 and 1,000 bins",
+        summary="imbalance and memory by skew",
+        details="10, 100 and 1,000 bins",
+        part="{} bins",
         x_label="Zipf exponent",
         xs=tuple(round(0.1 * i, 1) for i in range(1, 21)),
         run=_choices,
@@ -272,7 +224,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-epsilon",
         figure="CG Figure 6",
-        summary="imbalance and memory over epsilon, 10 workers",
+        summary="imbalance and memory by epsilon",
+        details="10 workers",
         x_label="epsilon",
         xs=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
         run=_epsilon,
@@ -285,7 +238,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-workers",
         figure="CG Figures 7 and 8",
-        summary="imbalance and memory over the number of workers, and of their virtual workers",
+        summary="imbalance and memory by workers",
+        details="bins are virtual workers, ten for each worker",
         x_label="workers",
         xs=WORKERS,
         run=_workers,
@@ -298,7 +252,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-homogeneous",
         figure="CG Figure 9",
-        summary="queues, latency and utilization of 10 equal workers, as the stream unfolds",
+        summary="10 equal workers over time",
         x_label="time slot",
         xs=("whole",),
         run=unfolding(Cluster(workload=Words(RECORDS), phases=((1.0,) * 10,)), "key_hash"),
@@ -311,7 +265,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-heterogeneous",
         figure="CG Figure 10",
-        summary="3 of 10 workers are 5 times as powerful as the others",
+        summary="3 of 10 workers are 5 times as powerful",
         x_label="time slot",
         xs=("whole",),
         run=unfolding(Cluster(), "key_hash", "round_robin"),
@@ -324,8 +278,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-heterogeneous-grid",
         figure="CG section VII, Q2",
-        summary="y of 10 workers are z times as powerful as the others",
-        x_label="y x z",
+        summary="y of 10 workers are z times as powerful",
+        x_label="y x z (workers x power)",
         xs=tuple(f"{y}x{z}" for y in (1, 3, 5, 7, 9) for z in (2, 4, 6, 8, 10)),
         run=at_each(_grid, "key_hash", "round_robin"),
         claims=claims.grid,
@@ -337,7 +291,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-sources",
         figure="CG Figure 11",
-        summary="imbalance and memory over the number of sources, for 5 to 100 workers",
+        summary="imbalance and memory by sources",
+        details="5 to 100 workers",
+        part="{} workers",
         x_label="sources",
         xs=SOURCES,
         run=_sources,
@@ -350,7 +306,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-virtual-workers",
         figure="CG Figure 12",
-        summary="the number of virtual workers, where 3 of 10 workers are 5 times as powerful",
+        summary="balance by virtual workers",
+        details="3 of 10 workers are 5 times as powerful as the others",
         x_label="virtual workers per worker",
         xs=(5, 10, 20, 50, 100, 1_000),
         run=at_each(lambda x: LONG(virtual_workers=int(float(x)))),
@@ -363,7 +320,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="cg-changing-capacity",
         figure="CG Figure 13",
-        summary="capacities change at each third of the stream: {3, 5}, {5, 4}, {2, 10}",
+        summary="capacities change twice",
+        details="3 workers 5 times as powerful, then 5 workers 4 times, then 2 workers 10 times",
         x_label="time slot",
         xs=("whole",),
         run=unfolding(

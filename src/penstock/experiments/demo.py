@@ -1,6 +1,5 @@
-"""The demo: a stream whose records cost a millisecond or a second, shared out in two ways."""
+"""The demo: a stream whose records cost from a millisecond to a second, distributed in two ways."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +7,11 @@ import numpy as np
 from penstock.experiments.batch_trials import (
     BatchTrial,
     ByPenstock,
+    Contender,
     Load,
-    Way,
+    Progress,
     by_repartition,
+    silent,
     try_out,
 )
 from penstock.policies.kernels import Float64
@@ -27,14 +28,20 @@ SPARK, PENSTOCK = f"repartition({INSTANCES})", "Penstock"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Trials of the same stream, and the least time its batches can take."""
+    """Trials of the same stream.
+
+    Attributes:
+        trials: one trial for each contender; Spark's own shuffle first, Penstock last.
+        ideal_ms: ideal duration of each batch.
+        warm_up: number of batches at the start that are left out of all means.
+    """
 
     trials: list[BatchTrial]
     ideal_ms: Float64
     warm_up: int = WARM_UP
 
     def table(self) -> list[dict[str, str]]:
-        """Return the numbers to show, one row a way."""
+        """Return the numbers to show, one row for each contender."""
         return [self._row(trial) for trial in self.trials]
 
     def _row(self, trial: BatchTrial) -> dict[str, str]:
@@ -42,7 +49,7 @@ class Comparison:
         median, p95, p99 = np.percentile(settled, [50, 95, 99]) / 1000
         per_batch = trial.records / len(trial.duration_ms)
         return {
-            "way": trial.name,
+            "shuffle": trial.name,
             "median s": f"{median:.2f}",
             "p95 s": f"{p95:.2f}",
             "p99 s": f"{p99:.2f}",
@@ -52,28 +59,35 @@ class Comparison:
         }
 
     def speedup(self) -> float:
-        """Mean duration of a batch with the first way over that with the last."""
+        """Return the mean duration of a batch in the first trial over that in the last."""
         first, last = self.trials[0], self.trials[-1]
         return float(first.settled(self.warm_up).mean() / last.settled(self.warm_up).mean())
 
+    def typical(self) -> int:
+        """Return the number of the batch whose durations are closest to the medians of all trials.
 
-def heavy_tailed(batches: int, records: int, distinct: int = KEYS, seed: int = 0) -> Load:
-    """Zipf-1 keys, each with a cost of its own: min(1 + 5 Pareto(1.3), 1000) ms."""
+        The distance is |duration - median| / median, summed over the trials.
+        """
+        distance = np.zeros(self.ideal_ms.size - self.warm_up)
+        for trial in self.trials:
+            settled = trial.settled(self.warm_up)
+            distance += np.abs(settled / np.median(settled) - 1)
+        return self.warm_up + int(distance.argmin())
+
+
+def heavy_tailed(batches: int, records: int, *, distinct: int = KEYS, seed: int = 0) -> Load:
+    """Return Zipf-1 keys, each with a cost of its own: min(1 + 5 Pareto(1.3), 1000) ms."""
     rng = np.random.default_rng(seed)
     cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, distinct), 1000)
-    # The cost of a key has nothing to do with how often it comes.
-    keys = zipf_keys(rng, batches * records, distinct, 1.0)
+    # The cost of a key does not depend on its frequency.
+    keys = zipf_keys(rng, batches * records, distinct, exponent=1.0)
     return Load.of(keys, cost_ms[keys], batches)
 
 
-def run(
-    batches: int = BATCHES,
-    records: int = RECORDS,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-) -> Comparison:
+def run(batches: int = BATCHES, records: int = RECORDS, progress: Progress = silent) -> Comparison:
     """Run the stream with Spark's own shuffle, then with Penstock."""
     load = heavy_tailed(batches, records)
     spark = session(f"local[{INSTANCES}]", "penstock-demo")
-    ways: dict[str, Way] = {SPARK: by_repartition(INSTANCES), PENSTOCK: ByPenstock()}
-    trials = try_out(spark, load, ways, INSTANCES, progress)
+    contenders: dict[str, Contender] = {SPARK: by_repartition(INSTANCES), PENSTOCK: ByPenstock()}
+    trials = try_out(spark, load, contenders, instances=INSTANCES, progress=progress)
     return Comparison(trials, load.ideal_ms(INSTANCES), min(WARM_UP, batches // 2))

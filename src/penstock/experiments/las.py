@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from penstock.experiments import las_claims as claims
-from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.policies.costs import CountMin, Exact
 from penstock.policies.grouping import RoundRobin
 from penstock.policies.shedding import (
@@ -22,7 +22,7 @@ from penstock.policies.shedding import (
 from penstock.sim import Application, Result, Stream, Synthetic, Workload, simulate
 from penstock.sim.service import Schedule
 
-# Records at 83% of the capacity from which shedders learn before they are measured.
+# Records at 83% of the capacity, from which shedders learn before the measurement.
 WARM_UP = 8_192
 CALM = 1.2
 
@@ -35,7 +35,7 @@ EPSILONS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 
 _ENTRY_BYTES = 28
 
-# Figure 9: intervals between records over the mean cost, by phase.
+# Figure 9: interval between two records over the mean cost, by phase.
 PHASE = 20_000
 BIN = 4_000
 PHASES = {"A": 1.0, "B": 0.5, "C": 1.0, "D": 1.0, "E": 1.5, "F": 1.0, "G": 1.0}
@@ -44,7 +44,7 @@ SERIES_LIMIT_MS = 64.0
 
 @dataclass(frozen=True)
 class Case:
-    """What is simulated at one x; the defaults are those of section 5.1."""
+    """Settings of the simulation at one x; the defaults are those of section 5.1."""
 
     workload: Workload = SYNTHETIC
     under: float = 0.25
@@ -53,7 +53,7 @@ class Case:
     capacity: int = 1_024
 
     def shedders(self, costs: Exact, mean_ms: float, extra: Extra) -> dict[str, Shedder]:
-        """Return fresh shedders, by series; the baseline first."""
+        """Return new shedders, by series; the baseline comes first."""
         target = self.target
         epsilon = min(self.epsilon, 0.999)
         return {
@@ -68,7 +68,7 @@ class Case:
         }
 
     def results(self, seed: int, extra: Extra, *, warm: bool) -> dict[str, Result]:
-        """Simulate all shedders on the same stream, perhaps after a calm time to learn from."""
+        """Simulate all shedders on the same stream; warm ones first learn from a calm time."""
         drawn = _longer(self.workload, WARM_UP).stream(seed)
         main = drawn.part(WARM_UP)
         mean_ms = float(main.costs_ms.mean())
@@ -88,17 +88,17 @@ def _longer(workload: Workload, records: int) -> Workload:
 
 
 def _cells(epsilon: float) -> int:
-    """Return how many entries have the memory of the paper's matrices of this precision."""
+    """Return the number of entries that take as much memory as the matrices of this precision."""
     model = CountMin(epsilon=min(epsilon, 0.999))
     return max(1, model.memory_bytes // _ENTRY_BYTES)
 
 
-def compare(case_of: Callable[[X], Case]) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports waiting times and what was shed, after a calm time and without."""
+def compare(case_of: Callable[[X], Case]) -> Run:
+    """Return a run that reports waiting times and shed records, after a calm time and without."""
 
     def run(x: X, seed: int, extra: Extra) -> list[Sample]:
         case = case_of(x)
-        samples: list[Sample] = []
+        found: list[Sample] = []
         for prefix, warm in (("", True), ("cold_", False)):
             results = case.results(seed, extra, warm=warm)
             base = results["random_drop"].dropped_ratio()
@@ -109,17 +109,14 @@ def compare(case_of: Callable[[X], Case]) -> Callable[[X, int, Extra], list[Samp
                     metrics["shedding_ratio"] = (dropped - base) / base
                 if warm:
                     metrics["messages_per_100"] = result.messages_per_100
-                samples += [
-                    Sample(series, x, prefix + name, float(value))
-                    for name, value in metrics.items()
-                ]
-        return samples
+                found += samples(series, x, {prefix + name: v for name, v in metrics.items()})
+        return found
 
     return run
 
 
 def phases(seed: int) -> tuple[Stream, Schedule]:
-    """Return the stream of Figure 9, and how fast the operator is."""
+    """Return the stream of Figure 9, and the slowdowns of the operator."""
     drawn = replace(SYNTHETIC, records=len(PHASES) * PHASE).stream(seed)
     costs = drawn.exact_costs()
     keys = drawn.keys.copy()
@@ -139,21 +136,21 @@ def phases(seed: int) -> tuple[Stream, Schedule]:
 
 
 def _timeseries(_: X, seed: int, extra: Extra) -> list[Sample]:
-    """Report every 4,000 records: mean waiting time, and what was shed."""
+    """Report mean waiting time and shed records every 4,000 records."""
     stream, slowdowns = phases(seed)
     mean_ms = float(stream.costs_ms.mean())
     case = Case(under=0.0, target=average(SERIES_LIMIT_MS))
-    samples: list[Sample] = []
+    found: list[Sample] = []
     for series, shedder in case.shedders(stream.exact_costs(), mean_ms, extra).items():
         if series == "random_drop":
             continue
         result = simulate(RoundRobin(1), stream, slowdowns=slowdowns, shedder=shedder)
-        samples += _unfolding(series, result, BIN)
-    return samples
+        found += _unfolding(series, result, BIN)
+    return found
 
 
 def _unfolding(series: str, result: Result, width: int) -> list[Sample]:
-    samples = []
+    found = []
     for start in range(0, len(result.stream), width):
         stop = start + width
         metrics = {
@@ -161,12 +158,8 @@ def _unfolding(series: str, result: Result, width: int) -> list[Sample]:
             "completion_ms": result.mean_completion_ms(start, stop),
             "dropped_ratio": result.dropped_ratio(start, stop),
         }
-        samples += [
-            Sample(series, stop, name, float(value))
-            for name, value in metrics.items()
-            if np.isfinite(value)
-        ]
-    return samples
+        found += samples(series, stop, {name: v for name, v in metrics.items() if np.isfinite(v)})
+    return found
 
 
 APPLICATION = Application(records=500_000)
@@ -174,13 +167,13 @@ APPLICATION_BIN = 20_000
 
 
 def _application(_: X, seed: int, extra: Extra) -> list[Sample]:
-    """Figure 11: completion times as the stream of the application unfolds."""
-    case = Case(APPLICATION, under=0.0, target=average("32 ms"))
-    samples = []
+    """Figure 11: completion times of the application over time."""
+    case = Case(workload=APPLICATION, under=0.0, target=average("32 ms"))
+    found = []
     for series, result in case.results(seed, extra, warm=True).items():
         if series != "random_drop":
-            samples += _unfolding(series, result, APPLICATION_BIN)
-    return samples
+            found += _unfolding(series, result, APPLICATION_BIN)
+    return found
 
 
 _DEFAULTS: dict[str, object] = {
@@ -199,17 +192,18 @@ _METRICS = ("queuing_ms", "dropped_ratio", "shedding_ratio")
 
 def _figure(
     name: str,
-    figure: int,
-    summary: str,
-    x_label: str,
-    xs: tuple[X, ...],
     case_of: Callable[[X], Case],
     check: claims.Check,
+    *,
+    figure: int,
+    by: str,
+    x_label: str,
+    xs: tuple[X, ...],
 ) -> Experiment:
     return Experiment(
         name=name,
         figure=f"LAS Figure {figure}",
-        summary=summary,
+        summary=f"waiting and drops by {by}",
         x_label=x_label,
         xs=xs,
         run=compare(case_of),
@@ -224,53 +218,54 @@ def _figure(
 EXPERIMENTS: tuple[Experiment, ...] = (
     _figure(
         "las-provisioning",
-        4,
-        "waiting time and dropped records over under-provisioning",
-        "under-provisioning",
-        UNDER,
         lambda x: Case(under=float(x)),
         claims.provisioning,
+        figure=4,
+        by="overload",
+        x_label="under-provisioning",
+        xs=UNDER,
     ),
     _figure(
         "las-threshold",
-        5,
-        "waiting time and dropped records over the target",
-        "target (ms)",
-        LIMITS_MS,
         lambda x: Case(target=average(float(x))),
         claims.threshold,
+        figure=5,
+        by="target",
+        x_label="target (ms)",
+        xs=LIMITS_MS,
     ),
     _figure(
         "las-max-cost",
-        6,
-        "waiting time and dropped records over the largest cost, which is the target, too",
-        "largest cost and target (ms)",
-        MAX_COSTS_MS,
-        lambda x: Case(replace(SYNTHETIC, max_cost_ms=float(x)), target=average(float(x))),
+        lambda x: Case(workload=replace(SYNTHETIC, max_cost_ms=float(x)), target=average(float(x))),
         claims.max_cost,
+        figure=6,
+        by="largest cost",
+        x_label="largest cost and target (ms)",
+        xs=MAX_COSTS_MS,
     ),
     _figure(
         "las-distributions",
-        7,
-        "waiting time and dropped records over the distribution of keys",
-        "distribution of keys",
-        tuple(EXPONENTS),
-        lambda x: Case(replace(SYNTHETIC, exponent=EXPONENTS[str(x)])),
+        lambda x: Case(workload=replace(SYNTHETIC, exponent=EXPONENTS[str(x)])),
         claims.distributions,
+        figure=7,
+        by="key distribution",
+        x_label="distribution of keys",
+        xs=tuple(EXPONENTS),
     ),
     _figure(
         "las-precision",
-        8,
-        "waiting time and dropped records over the precision (memory) of the cost model",
-        "precision epsilon",
-        EPSILONS,
         lambda x: Case(epsilon=float(x), capacity=_cells(float(x))),
         claims.precision,
+        figure=8,
+        by="precision",
+        x_label="precision epsilon of the cost model",
+        xs=EPSILONS,
     ),
     Experiment(
         name="las-timeseries",
         figure="LAS Figure 9",
-        summary="waiting time as the stream unfolds in phases A to G of 20,000 records",
+        summary="waiting time along the stream",
+        details="phases A to G of 20,000 records each",
         x_label="records",
         xs=("whole",),
         run=_timeseries,
@@ -285,7 +280,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="las-application",
         figure="LAS Figure 11",
-        summary="the application with costs of 25, 5 and 1 ms, in simulation",
+        summary="completion time of an application",
+        details="simulated, costs of 25, 5 and 1 ms",
         x_label="records",
         xs=("whole",),
         run=_application,

@@ -1,7 +1,7 @@
-"""Live trials on real Spark: records that arrive at their own pace, and wait if nobody is free.
+"""Live trials on real Spark: records arrive at their own pace, and wait for a free instance.
 
-The operators here sleep: they stand for calls to a database, so that more instances than cores can
-be shown. Such a trial is latency-bound, and says so wherever its numbers are shown.
+The operators here sleep: they stand for calls to a database, so that a machine can run more
+instances than it has cores. Such a trial is latency-bound. All tables and plots state that.
 """
 
 import threading
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +29,13 @@ _TICK_S = 0.25
 
 @dataclass(frozen=True)
 class Phase:
-    """A time in which load does not change.
+    """A time in which the load does not change.
 
     Attributes:
-        seconds: how long it is.
-        load: work that arrives over what all instances can do.
-        slowdown: by which records cost more than usual.
-        held: whether the source is paused: its records come all at once when the phase ends.
+        seconds: length of the phase.
+        load: arriving work, relative to the capacity of all instances.
+        slowdown: factor by which records cost more than usual.
+        held: whether the source is paused; all its records then arrive when the phase ends.
     """
 
     seconds: float
@@ -46,15 +46,15 @@ class Phase:
 
 @dataclass(frozen=True)
 class LiveTrial:
-    """What happened to the records of a live trial.
+    """Measurements of a live trial. Times in seconds count from the start of the first phase.
 
     Attributes:
-        arrival_s: when each record arrived that was processed, since the first phase began.
-        waiting_ms: from there to its execution.
-        arrived_s: when each record arrived, processed or not.
-        received: records, as the operator has counted.
-        shed: records, as the operator has counted.
-        processed: records, as the operator has counted.
+        arrival_s: arrival time of each processed record.
+        waiting_ms: time from the arrival of each processed record to its execution.
+        arrived_s: arrival time of each record, whether processed or not.
+        received: number of received records, as the operator counts them.
+        shed: number of shed records, as the operator counts them.
+        processed: number of processed records, as the operator counts them.
     """
 
     arrival_s: Float64
@@ -65,22 +65,39 @@ class LiveTrial:
     processed: int
 
     def waiting(self, start_s: float, stop_s: float) -> float:
-        """Mean waiting time of records that arrived then; NaN if none of them was processed."""
+        """Return the mean waiting time of records of this interval; NaN if none was processed."""
         chosen = (self.arrival_s >= start_s) & (self.arrival_s < stop_s)
         return float(self.waiting_ms[chosen].mean()) if chosen.any() else float("nan")
 
     def dropped(self, start_s: float, stop_s: float) -> float:
-        """Share of the records that arrived then and were not processed."""
+        """Return the share of records of this interval that were not processed."""
         arrived = int(((self.arrived_s >= start_s) & (self.arrived_s < stop_s)).sum())
         kept = int(((self.arrival_s >= start_s) & (self.arrival_s < stop_s)).sum())
         return 1 - kept / arrived if arrived else float("nan")
 
 
+class File(NamedTuple):
+    """Records that arrive within one tick."""
+
+    number: int
+    keys: Int64
+    costs_ms: Float64
+    arrival_s: Float64
+
+    def write(self, folder: Path) -> None:
+        """Write the records under a hidden name and rename the file: no reader sees half of it."""
+        arrival = pa.array((self.arrival_s * 1e6).astype(np.int64), pa.timestamp("us", tz="UTC"))
+        table = pa.table({"key": self.keys, "cost_ms": self.costs_ms, "arrival": arrival})
+        hidden = folder / f".{self.number:06}.parquet"
+        pq.write_table(table, hidden)
+        hidden.rename(folder / f"{self.number:06}.parquet")
+
+
 class Feed:
-    """Writes records to a folder at the pace at which they arrive, a file every 250 ms."""
+    """A thread that writes records to a folder as they arrive, one file every 250 ms."""
 
     def __init__(
-        self, folder: Path, workload: Workload, phases: Sequence[Phase], capacity_per_s: float
+        self, folder: Path, workload: Workload, phases: Sequence[Phase], *, capacity_per_s: float
     ) -> None:
         self._folder = folder
         self._workload = workload
@@ -91,7 +108,7 @@ class Feed:
         self.began_s = 0.0
 
     def start(self) -> None:
-        """Begin with the first phase."""
+        """Start the first phase."""
         self.began_s = time.time()
         self._thread.start()
 
@@ -114,27 +131,24 @@ class Feed:
                 within: Float64 = np.arange(count, dtype=np.float64) / max(1, count)
                 offsets = due_s - _TICK_S * (1 - within)
                 self.arrived_s.append(offsets)
-                costs_ms = stream.costs_ms[chosen] * phase.slowdown
-                held.append((number, stream.keys[chosen], costs_ms, self.began_s + offsets))
+                file = File(
+                    number=number,
+                    keys=stream.keys[chosen],
+                    costs_ms=stream.costs_ms[chosen] * phase.slowdown,
+                    arrival_s=self.began_s + offsets,
+                )
                 number += 1
                 time.sleep(max(0.0, self.began_s + due_s - time.time()))
-                if not phase.held:
-                    write(self._folder, *held.pop())
+                if phase.held:
+                    held.append(file)
+                else:
+                    file.write(self._folder)
             for file in held:
-                write(self._folder, *file)
-
-
-def write(folder: Path, number: int, keys: Int64, costs_ms: Float64, arrival_s: Float64) -> None:
-    """Write a file of records at once, so that nobody reads half of it."""
-    arrival = pa.array((arrival_s * 1e6).astype(np.int64), pa.timestamp("us", tz="UTC"))
-    table = pa.table({"key": keys, "cost_ms": costs_ms, "arrival": arrival})
-    hidden = folder / f".{number:06}.parquet"
-    pq.write_table(table, hidden)
-    hidden.rename(folder / f"{number:06}.parquet")
+                file.write(self._folder)
 
 
 def work(record: dict[str, Any]) -> dict[str, float]:
-    """Sleep as long as the record costs."""
+    """Sleep for the cost of the record."""
     started_s = time.time()
     time.sleep(record["cost_ms"] / 1000)
     arrival_s = record["arrival"].timestamp()
@@ -149,32 +163,36 @@ def operator(instances: int, shedder: Shedder | None, name: str) -> BalanceOpera
 
 def try_live(
     spark: SparkSession,
-    name: str,
     workload: Workload,
     phases: Sequence[Phase],
+    *,
+    name: str,
     instances: int,
     capacity_per_s: float,
     shedder: Shedder | None,
     drain_s: float = 0.0,
 ) -> LiveTrial:
-    """Run phases through an operator, with a shedder or without.
+    """Run phases through an operator, with or without a shedder.
 
     Args:
-        spark: with at least as many slots as instances.
-        name: of the trial.
-        workload: what records are drawn from, over and over.
-        phases: what arrives, after another.
-        instances: tasks that share the work.
-        capacity_per_s: records that they can process, at a load of 1.
-        shedder: what drops records; None drops nothing.
-        drain_s: how long to go on after the last phase, for records that still wait.
+        spark: session with at least as many slots as instances.
+        workload: workload from which records are drawn, over and over.
+        phases: phases of the trial, in their order.
+        name: name of the operator.
+        instances: number of tasks that share the work.
+        capacity_per_s: records a second that the instances can process: a load of 1.
+        shedder: shedder of the operator; None sheds nothing.
+        drain_s: seconds to go on after the last phase, for records that still wait.
     """
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
         source = Path(folder, "source")
         source.mkdir()
-        feed = Feed(source, workload, phases, capacity_per_s)
+        feed = Feed(source, workload, phases, capacity_per_s=capacity_per_s)
         used = operator(instances, shedder, name)
-        with collect_stream(spark, source, GIVEN, used, Path(folder, "checkpoint")) as collected:
+        checkpoint = Path(folder, "checkpoint")
+        with collect_stream(
+            spark, source, GIVEN, operator=used, checkpoint=checkpoint
+        ) as collected:
             feed.start()
             feed.join()
             time.sleep(drain_s)
@@ -182,46 +200,59 @@ def try_live(
         used.close()
     arrival_s = np.concatenate([t["arrival_s"].to_numpy() for t in collected]) - feed.began_s
     started_s = np.concatenate([t["started_s"].to_numpy() for t in collected]) - feed.began_s
-    counts = stats.received, stats.shed, stats.processed
-    waiting_ms = 1000 * np.maximum(started_s - arrival_s, 0)
-    return LiveTrial(arrival_s, waiting_ms, np.concatenate(feed.arrived_s), *counts)
+    return LiveTrial(
+        arrival_s=arrival_s,
+        waiting_ms=1000 * np.maximum(started_s - arrival_s, 0),
+        arrived_s=np.concatenate(feed.arrived_s),
+        received=stats.received,
+        shed=stats.shed,
+        processed=stats.processed,
+    )
 
 
-def capacity_of(spark: SparkSession, workload: Workload, instances: int, batch_ms: float) -> float:
-    """Measure how many records a second go through an operator that never waits for any.
+def capacity_of(
+    spark: SparkSession, workload: Workload, instances: int, *, batch_ms: float
+) -> float:
+    """Measure how many records a second an operator processes that never waits for records.
 
-    Spark takes some time for each batch, so that larger ones go through faster: what counts here
-    are batches that take `batch_ms`, whose records wait as long on average.
+    Spark takes some time for each batch, so that larger batches have a higher throughput. This
+    measures batches that take `batch_ms`: their records wait for that time on average.
     """
     mean_ms = float(workload.stream(1).costs_ms.mean())
     ideal = instances * batch_ms / mean_ms
     files = max(1, round(batch_ms / 1000 / _TICK_S))
-    taken_ms = _batch_ms(spark, workload, instances, int(ideal), files)
-    # What Spark takes for itself is about the same for fewer records.
+    taken_ms = _batch_ms(spark, workload, instances, records=int(ideal), files=files)
+    # Spark's own overhead is about the same for fewer records.
     share = 1 - max(0.0, taken_ms - batch_ms) / batch_ms
     records = max(instances, int(ideal * max(0.2, share)))
-    return 1000 * records / _batch_ms(spark, workload, instances, records, files)
+    return 1000 * records / _batch_ms(spark, workload, instances, records=records, files=files)
 
 
 def _batch_ms(
-    spark: SparkSession, workload: Workload, instances: int, records: int, files: int
+    spark: SparkSession, workload: Workload, instances: int, *, records: int, files: int
 ) -> float:
-    """Measure how long a batch of so many records takes, after two that are not timed.
+    """Measure the duration of a batch of so many records, after two batches that are not timed.
 
-    It comes in as many files as it would if it had arrived at its own pace.
+    The batch has as many files as it would have if its records had arrived at their own pace.
     """
     batches = 6
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
         source = Path(folder, "source")
         source.mkdir()
         stream = workload.stream(1)
-        numbers = np.arange((batches + 2) * records) % len(stream)
-        for file, chosen in enumerate(np.array_split(numbers, (batches + 2) * files)):
-            keys, costs_ms = stream.keys[chosen], stream.costs_ms[chosen]
-            write(source, file, keys, costs_ms, np.zeros(chosen.size))
+        indices = np.arange((batches + 2) * records) % len(stream)
+        for number, chosen in enumerate(np.array_split(indices, (batches + 2) * files)):
+            File(
+                number=number,
+                keys=stream.keys[chosen],
+                costs_ms=stream.costs_ms[chosen],
+                arrival_s=np.zeros(chosen.size),
+            ).write(source)
         used = operator(instances, None, "capacity")
         checkpoint = Path(folder, "checkpoint")
-        with collect_stream(spark, source, GIVEN, used, checkpoint, files=files) as collected:
+        with collect_stream(
+            spark, source, GIVEN, operator=used, checkpoint=checkpoint, files=files
+        ) as collected:
             pass
         used.close()
     ends_s = [float(np.max(table["started_s"].to_numpy())) for table in collected]

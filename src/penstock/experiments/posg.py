@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.experiments import posg_claims as claims
-from penstock.experiments.base import Experiment, Extra, Sample, X
+from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.policies.costs import CountMin
 from penstock.policies.grouping import (
     FullKnowledge,
@@ -32,7 +32,7 @@ CHANGE = 75_000
 
 @dataclass(frozen=True)
 class Case:
-    """What is simulated at one x; the defaults are those of section V-A."""
+    """Settings of the simulation at one x; the defaults are those of section V-A."""
 
     workload: Workload = field(default_factory=Synthetic)
     instances: int = 5
@@ -45,9 +45,9 @@ class Case:
         return self.workload.stream(seed).provisioned(self.instances, self.provisioning)
 
     def groupings(self, stream: Stream, extra: Extra) -> dict[str, Grouping]:
-        """Return fresh groupings, by series; the baseline first."""
+        """Return new groupings, by series; the baseline comes first."""
         k = self.instances
-        # Figure 9 varies the matrices' precision: ours then gets an entry for every cell.
+        # Figure 9 varies the precision of the matrices: ours gets one entry for each cell.
         published, ours = ProactiveAsPublished(k), {}
         if self.epsilon is not None:
             model = CountMin(epsilon=self.epsilon)
@@ -71,14 +71,14 @@ class Case:
         }
 
 
-def compare(case_of: Callable[[X], Case]) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports completion times, speed-ups over round robin, and costs."""
+def compare(case_of: Callable[[X], Case]) -> Run:
+    """Return a run that reports completion times, speed-ups over round robin, and overheads."""
 
     def run(x: X, seed: int, extra: Extra) -> list[Sample]:
         case = case_of(x)
         results = case.results(seed, extra)
         base = results["round_robin"]
-        samples: list[Sample] = []
+        found: list[Sample] = []
         for series, result in results.items():
             steady = min(STEADY_FROM, len(result.completion_ms) // 2)
             metrics = {
@@ -92,19 +92,19 @@ def compare(case_of: Callable[[X], Case]) -> Callable[[X, int, Extra], list[Samp
                 "scheduler_bytes_per_instance": result.scheduler_bytes / case.instances,
                 "tracker_bytes": result.tracker_bytes,
             }
-            samples += [Sample(series, x, name, float(value)) for name, value in metrics.items()]
-        return samples
+            found += samples(series, x, metrics)
+        return found
 
     return run
 
 
-def _timeseries(case: Case) -> Callable[[X, int, Extra], list[Sample]]:
-    """Return a run that reports every 2,000 records: mean, least and largest completion time."""
+def _timeseries(case: Case) -> Run:
+    """Return a run that reports mean, least and largest completion time every 2,000 records."""
 
     def run(_: X, seed: int, extra: Extra) -> list[Sample]:
         results = case.results(seed, extra)
         base = _bins(results["round_robin"]).mean(axis=1)
-        samples: list[Sample] = []
+        found: list[Sample] = []
         for series, result in results.items():
             bins = _bins(result)
             mean = bins.mean(axis=1)
@@ -115,14 +115,11 @@ def _timeseries(case: Case) -> Callable[[X, int, Extra], list[Sample]]:
                 "speedup": base / mean,
             }
             for i in range(len(bins)):
-                x = (i + 1) * BIN
-                samples += [Sample(series, x, name, float(v[i])) for name, v in metrics.items()]
+                found += samples(series, (i + 1) * BIN, {name: v[i] for name, v in metrics.items()})
             run_at = next((c.record for c in result.changes if c.state == "RUN"), len(mean) * BIN)
-            samples.append(Sample(series, "whole", "record_of_first_run", float(run_at)))
-            samples.append(
-                Sample(series, "whole", "messages_per_100", float(result.messages_per_100))
-            )
-        return samples
+            whole = {"record_of_first_run": run_at, "messages_per_100": result.messages_per_100}
+            found += samples(series, "whole", whole)
+        return found
 
     return run
 
@@ -148,7 +145,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-distributions",
         figure="POSG Figure 4",
-        summary="completion time over the distribution of keys",
+        summary="speed-up by the distribution of keys",
         x_label="distribution of keys",
         xs=tuple(EXPONENTS),
         run=compare(lambda x: Case(workload=Synthetic(exponent=EXPONENTS[str(x)]))),
@@ -158,7 +155,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-provisioning",
         figure="POSG Figure 5",
-        summary="speed-up over provisioning (sustainable rate / actual rate)",
+        summary="speed-up by provisioning",
+        details="sustainable rate over actual rate",
         x_label="provisioning",
         xs=PROVISIONING,
         run=compare(lambda x: Case(provisioning=float(x))),
@@ -168,7 +166,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-max-cost",
         figure="POSG Figure 6",
-        summary="completion time over the largest cost",
+        summary="speed-up by the largest cost",
         x_label="largest cost (ms)",
         xs=(8, 16, 32, 64, 128, 256, 512),
         run=compare(lambda x: Case(workload=Synthetic(max_cost_ms=float(x)))),
@@ -178,7 +176,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-cost-values",
         figure="POSG Figure 7",
-        summary="completion time over the number of different costs",
+        summary="speed-up by the number of costs",
         x_label="number of different costs",
         xs=(2, 4, 8, 16, 32, 64, 128, 256),
         run=compare(lambda x: Case(workload=Synthetic(cost_values=int(float(x))))),
@@ -188,7 +186,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-instances",
         figure="POSG Figure 8",
-        summary="speed-up over the number of instances",
+        summary="speed-up by the number of instances",
         x_label="instances",
         xs=tuple(range(1, 11)),
         run=compare(lambda x: Case(instances=int(float(x)))),
@@ -198,7 +196,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-precision",
         figure="POSG Figure 9",
-        summary="speed-up over the precision (memory) of the cost model",
+        summary="speed-up by the cost model's precision",
         x_label="precision epsilon",
         xs=EPSILONS,
         run=compare(lambda x: Case(epsilon=float(x))),
@@ -208,7 +206,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-timeseries",
         figure="POSG Figure 10",
-        summary="completion time as the stream unfolds; instances change speed at record 75,000",
+        summary="completion time along the stream",
+        details="instances change their speed at record 75,000",
         x_label="records",
         xs=("whole",),
         run=_timeseries(
@@ -223,7 +222,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="posg-application",
         figure="POSG Figure 12",
-        summary="the application with costs of 25, 5 and 1 ms, in simulation",
+        summary="application, by number of instances",
+        details="simulated, costs of 25, 5 and 1 ms",
         x_label="instances",
         xs=tuple(range(1, 11)),
         run=compare(lambda x: Case(workload=Application(), instances=int(float(x)))),

@@ -1,4 +1,4 @@
-"""Results in one form: rows with means and errors, and the paper's claims beside ours."""
+"""Results in one form: rows with means and errors, and claims with paper's and our numbers."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from penstock.errors import PenstockError
 
 @dataclass(frozen=True)
 class Row:
-    """One point of a figure: the mean over streams, its standard error, and the extremes."""
+    """One point of a figure: mean over streams, standard error, number of streams, extremes."""
 
     figure: str
     series: str
@@ -32,7 +32,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, what we measure, and whether that is so."""
+    """A statement of a paper, or a goal of ours, and whether our measurement confirms it.
+
+    Attributes:
+        claim: statement in words.
+        paper: value in the paper, or our goal.
+        ours: value that we measure.
+        holds: whether our value confirms the statement.
+    """
 
     claim: str
     paper: float | str
@@ -40,18 +47,22 @@ class Claim:
     holds: bool
 
 
-# What sums of floating-point numbers may be off.
+# Relative error that sums of floating-point numbers may have.
 _ROUNDING = 1e-9
 
 
 def at_least(claim: str, paper: float, ours: float) -> Claim:
-    """Claim that something is as large as the paper says, or larger."""
-    return Claim(claim, paper, _shown(ours), bool(ours >= paper * (1 - _ROUNDING)))
+    """Claim that our value is at least as large as the paper's value or the goal."""
+    return Claim(
+        claim=claim, paper=paper, ours=_shown(ours), holds=bool(ours >= paper * (1 - _ROUNDING))
+    )
 
 
 def at_most(claim: str, limit: float, ours: float) -> Claim:
-    """Claim that something is as small as the paper or the goal says, or smaller."""
-    return Claim(claim, limit, _shown(ours), bool(ours <= limit * (1 + _ROUNDING)))
+    """Claim that our value is at most as large as the paper's value or the goal."""
+    return Claim(
+        claim=claim, paper=limit, ours=_shown(ours), holds=bool(ours <= limit * (1 + _ROUNDING))
+    )
 
 
 def _shown(number: float) -> float:
@@ -59,7 +70,7 @@ def _shown(number: float) -> float:
 
 
 class Table:
-    """All rows of an experiment, to be looked up by claims."""
+    """All rows of an experiment, in which claims look up their numbers."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self.rows = list(rows)
@@ -73,35 +84,52 @@ class Table:
         values: dict[tuple[str, float | str, str], list[float]] = defaultdict(list)
         for series, x, metric, value in samples:
             values[series, x, metric].append(value)
-        return cls(_row(figure, *key, np.array(found)) for key, found in values.items())
+        return cls(
+            _row(figure, series=series, x=x, metric=metric, found=np.array(found))
+            for (series, x, metric), found in values.items()
+        )
 
     def row(self, series: str, x: float | str, metric: str) -> Row:
-        """Return one point."""
+        """Return one point of the figure."""
         return self._by_key[series, x, metric]
 
     def mean(self, series: str, x: float | str, metric: str = "speedup") -> float:
-        """Mean of one point."""
+        """Return the mean of one point."""
         return self.row(series, x, metric).mean
 
     def means(self, series: str, metric: str = "speedup") -> dict[float | str, float]:
-        """Means of a series over x."""
+        """Return the means of a series, by x."""
         return {r.x: r.mean for r in self.rows if (r.series, r.metric) == (series, metric)}
 
     def series(self) -> list[str]:
-        """Names of the series, in their order."""
+        """Return the names of all series, in their order."""
         return list(dict.fromkeys(r.series for r in self.rows))
 
 
 def _row(
-    figure: str, series: str, x: float | str, metric: str, found: "np.typing.NDArray[np.float64]"
+    figure: str,
+    *,
+    series: str,
+    x: float | str,
+    metric: str,
+    found: "np.typing.NDArray[np.float64]",
 ) -> Row:
     error = float(found.std(ddof=1)) / math.sqrt(found.size) if found.size > 1 else 0.0
-    extremes = float(found.min()), float(found.max())
-    return Row(figure, series, x, metric, float(found.mean()), error, found.size, *extremes)
+    return Row(
+        figure=figure,
+        series=series,
+        x=x,
+        metric=metric,
+        mean=float(found.mean()),
+        se=error,
+        n=found.size,
+        min=float(found.min()),
+        max=float(found.max()),
+    )
 
 
 def as_document(
-    name: str, params: dict[str, Any], table: Table, claims: list[Claim]
+    name: str, params: dict[str, Any], *, table: Table, claims: list[Claim]
 ) -> dict[str, Any]:
     """Return the JSON form of a result."""
     return {
@@ -113,12 +141,12 @@ def as_document(
 
 
 def write_json(document: dict[str, Any], path: Path) -> None:
-    """Write a result whole or not at all."""
+    """Write a result to a file: completely, or not at all."""
     write_whole(path, json.dumps(document, indent=1).encode() + b"\n")
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, and give it its own when it is complete."""
+    """Write a file under a temporary name, and rename it when it is complete."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -131,7 +159,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def writable_folder(name: str, path: Path) -> Path:
-    """Make a folder and try to write there, before any work is done."""
+    """Create a folder and check that it is writable, before any work is done."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

@@ -1,4 +1,4 @@
-"""Runs an experiment's grid of (x, seed) as a Spark job."""
+"""Run the grid of an experiment, one cell for each x and seed, as a Spark job."""
 
 import json
 from collections.abc import Callable
@@ -24,12 +24,12 @@ def run(
     """Run an experiment and return its result in the JSON form.
 
     Args:
-        experiment: which one.
-        streams: how many streams to average over; the experiment's own number by default.
-        seed: of the first stream; the others follow.
-        master: where the Spark job runs; the experiment's own by default.
-        extra: groupings of the user's own, by series.
-        progress: called with the number of tasks done and of all tasks.
+        experiment: experiment to run.
+        streams: number of streams to average over; None takes the experiment's own number.
+        seed: seed of the first stream; the others follow.
+        master: Spark master; None takes the experiment's own.
+        extra: functions that make the user's own policies, by series.
+        progress: function that receives the number of finished tasks and of all tasks.
     """
     count = whole("streams", experiment.streams if streams is None else streams, least=1)
     first = whole("seed", seed, least=0)
@@ -38,7 +38,8 @@ def run(
     function = experiment.run
 
     def one(cell: tuple[X, int]) -> str:
-        return json.dumps(function(*cell, own))
+        x, seed = cell
+        return json.dumps(function(x, seed, own))
 
     spark = session(master or experiment.master)
     if experiment.on_driver:
@@ -48,9 +49,10 @@ def run(
             texts.append(one(cell))
         progress(len(cells), len(cells))
     else:
-        texts = compute(spark, one, cells, progress)
+        texts = compute(spark, one, cells, progress=progress)
     table = Table.of_samples(
         experiment.figure, (tuple(sample) for text in texts for sample in json.loads(text))
     )
     params = {**experiment.params, "streams": count, "seed": first}
-    return as_document(experiment.name, params, table, experiment.claims(table))
+    claims = experiment.claims(table)
+    return as_document(experiment.name, params, table=table, claims=claims)
