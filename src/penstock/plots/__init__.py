@@ -1,7 +1,12 @@
 """Plots and pages from results."""
 
-from penstock.plots.batches import draw_batches
-from penstock.plots.figures import draw
-from penstock.plots.page import page
+from penstock.extras import needs
 
-__all__ = ["draw", "draw_batches", "page"]
+needs("matplotlib", extra="plots", what="a plot")
+
+# The modules below import matplotlib: the check above has to come first.
+from penstock.plots.batches import draw_batches, draw_busy_tasks  # noqa: E402
+from penstock.plots.figures import draw  # noqa: E402
+from penstock.plots.page import page  # noqa: E402
+
+__all__ = ["draw", "draw_batches", "draw_busy_tasks", "page"]

@@ -15,9 +15,17 @@ footer { color: #777; font-size: .85rem; margin-top: 3rem }
 
 
 def page(
-    title: str, text: Sequence[str], rows: Sequence[dict[str, str]], image: bytes, footer: str
+    title: str, text: Sequence[str], rows: Sequence[dict[str, str]], *, image: bytes, footer: str
 ) -> bytes:
-    """Return a page with paragraphs, a table and a picture; nothing is loaded from elsewhere."""
+    """Return a page with paragraphs, a table and a picture; it loads nothing from elsewhere.
+
+    Args:
+        title: title of the page.
+        text: paragraphs above the table.
+        rows: rows of the table; the keys of the first row are the head.
+        image: picture below the table, as PNG.
+        footer: last line of the page.
+    """
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row.values()) + "</tr>"
