@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 
@@ -308,7 +309,7 @@ def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
         "penstock.scaling.Scaler",
         "penstock.placement.Placer",
     }
-    assert all(hasattr(penstock, name.removeprefix("penstock.")) for name in named)
+    assert all(attrgetter(name.removeprefix("penstock."))(penstock) for name in named)
 
 
 def test_names_of_policies_are_not_cut(command):
@@ -355,6 +356,7 @@ def test_doctor_finds_all_well():
     done = process("doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("ok ") == 5
+    assert "extras   installed: " in done.stdout
 
 
 def test_doctor_says_what_is_missing(tmp_path):
@@ -373,4 +375,5 @@ def test_demo_compares_and_writes_a_report(tmp_path):
     assert "latency-bound" in html
     assert "data:image/png;base64," in html
     assert "http" not in html.replace("http-equiv", "")
-    assert (tmp_path / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    for picture in ("demo.png", "busy.png"):
+        assert (tmp_path / "out" / picture).read_bytes().startswith(b"\x89PNG")

@@ -4,16 +4,25 @@ import sys
 from typing import NoReturn
 
 from penstock.errors import PenstockError
+from penstock.extras import EXTRAS, missing
 
 
 def main() -> NoReturn:
-    """Run the command line; an installation that cannot work is one clear line, too."""
+    """Run the command line; an incomplete installation is reported in one line, too."""
     try:
-        from penstock.cli.main import run  # noqa: PLC0415 - it imports everything
+        from penstock.cli.app import run  # noqa: PLC0415 - it imports everything
     except PenstockError as error:
-        sys.stderr.write(f"penstock: {error}\n")
-        sys.exit(2)
+        _end(error)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS["cli"]:
+            raise
+        _end(missing(" and ".join(EXTRAS["cli"]), extra="cli", what="the command line"))
     run()
+
+
+def _end(error: PenstockError) -> NoReturn:
+    sys.stderr.write(f"penstock: {error}\n")
+    sys.exit(2)
 
 
 __all__ = ["main"]

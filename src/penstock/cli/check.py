@@ -1,6 +1,7 @@
 """`penstock check`: the conformance suite on a policy of your own."""
 
 import click
+from rich.markup import escape
 
 from penstock.checks import yield_checks
 from penstock.cli.console import output
@@ -13,11 +14,11 @@ from penstock.policies.shedding import Shedder, average
 
 @click.command
 @click.argument("policy")
-@click.option("--instances", default=5, help="Instances to check a grouping with.")
+@click.option("--instances", default=5, help="Number of instances of a grouping.")
 def check(policy: str, instances: int) -> int:
-    """Run the conformance suite on POLICY, one of your own: module:Class or file.py:Class.
+    """Run the conformance suite on POLICY, a class of your own: module:Class or file.py:Class.
 
-    It may be a grouping, a shedder, a scaler, or a placer.
+    The policy may be a grouping, a shedder, a scaler, or a placer.
     """
     cls = load(policy, Grouping, Shedder, Scaler, Placer)
     given = {"grouping": instances, "shedder": average("20 ms"), "scaler": 8, "placer": 10}
@@ -29,5 +30,6 @@ def check(policy: str, instances: int) -> int:
             output.print(f"[green]ok[/]    {name}")
         except Exception as error:
             failed += 1
-            output.print(f"[red]fails[/] {name}: {type(error).__name__}: {error}")
+            reason = escape(f"{type(error).__name__}: {error}")
+            output.print(f"[red]fails[/] {name}: {reason}")
     return 1 if failed else 0

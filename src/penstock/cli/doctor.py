@@ -1,4 +1,4 @@
-"""`penstock doctor`: can this machine run Penstock?"""
+"""`penstock doctor`: check whether this machine can run Penstock."""
 
 import platform
 import sys
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 import click
+from rich.markup import escape
 
 from penstock.cli.console import output
 from penstock.errors import PenstockError
+from penstock.extras import EXTRAS, installed
 from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished, RoundRobin
 from penstock.spark.environment import java_command, java_version
 from penstock.spark.lab.doctor import spark_version, try_session
@@ -16,7 +18,7 @@ from penstock.spark.lab.doctor import spark_version, try_session
 
 @click.command
 def doctor() -> int:
-    """Check Python, Java, Spark, compiled kernels and a local Spark session."""
+    """Check Python, Java, Spark, compiled kernels, a local Spark session, and list extras."""
     checks: list[tuple[str, Callable[[], str]]] = [
         ("Python", _python),
         ("Java", lambda: f"{java_version()} ({java_command()})"),
@@ -27,14 +29,28 @@ def doctor() -> int:
     failed = 0
     for name, run in checks:
         try:
-            output.print(f"[green]ok[/]    {name:<8} {run()}", soft_wrap=True)
+            output.print(f"[green]ok[/]    {name:<8} {escape(run())}", soft_wrap=True)
         except PenstockError as error:
             failed += 1
-            output.print(f"[red]fails[/] {name:<8} {error}", soft_wrap=True)
+            output.print(f"[red]fails[/] {name:<8} {escape(str(error))}", soft_wrap=True)
+    for line in _extras():
+        output.print(f"      extras   {line}", markup=False, soft_wrap=True)
     if failed:
         return 1
     output.print("all is well: try `penstock demo`")
     return 0
+
+
+def _extras() -> list[str]:
+    """Return the installed extras, and the command that installs the missing ones."""
+    found = [extra for extra in EXTRAS if installed(extra)]
+    absent = [extra for extra in EXTRAS if extra not in found]
+    lines = [f"installed: {', '.join(found) or 'none'}"]
+    if absent:
+        lines.append(
+            f"not installed: {', '.join(absent)}; run: pip install 'penstock[{','.join(absent)}]'"
+        )
+    return lines
 
 
 def _python() -> str:

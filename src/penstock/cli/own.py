@@ -1,4 +1,4 @@
-"""The user's own policies, named on the command line."""
+"""Policies of the user's own, given on the command line."""
 
 import importlib
 import importlib.util
@@ -8,16 +8,31 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.policies import Policy
 
-# What a policy of the user's own must implement, and what it is made from.
-_ROLES: dict[str, tuple[str, str]] = {
-    "grouping": ("route", "instances"),
-    "shedder": ("admit", "target"),
-    "scaler": ("wanted", "max_degree"),
-    "placer": ("place", "max_migrations"),
+
+class _Role(NamedTuple):
+    """Rules for the classes of one family.
+
+    Attributes:
+        base: class to subclass.
+        method: method to implement.
+        parameter: constructor argument that Penstock passes.
+    """
+
+    base: str
+    method: str
+    parameter: str
+
+
+_ROLES = {
+    "grouping": _Role("penstock.grouping.Grouping", "route", "instances"),
+    "shedder": _Role("penstock.shedding.Shedder", "admit", "target"),
+    "scaler": _Role("penstock.scaling.Scaler", "wanted", "max_degree"),
+    "placer": _Role("penstock.placement.Placer", "place", "max_migrations"),
 }
 
 
@@ -33,20 +48,20 @@ def load(spec: str, *families: type[Policy]) -> type[Policy]:
     found = getattr(module, name, None)
     if not (inspect.isclass(found) and issubclass(found, families)):
         own = [n for n, c in vars(module).items() if _is_own(c, families, module)]
-        classes = " or ".join(f"penstock.{one.__name__}" for one in families)
+        classes = " or ".join(_ROLES[one.family].base for one in families)
         raise PenstockError(
             f"{family}: {place!r} has no {family} {name!r}; "
             f"it has {', '.join(own) if own else f'none (subclass {classes})'}"
         )
     if inspect.isabstract(found):
-        method, _ = _ROLES[found.family]
+        method = _ROLES[found.family].method
         raise PenstockError(f"{family}: {name} must implement `{method}`; it does not")
     return found
 
 
 def make(cls: type[Policy], given: object) -> Policy:
-    """Make a policy of the user's own, which must need nothing but what its family is made from."""
-    _, parameter = _ROLES[cls.family]
+    """Make a policy; all parameters but the one of its family must have defaults."""
+    parameter = _ROLES[cls.family].parameter
     try:
         return cls(**{parameter: given}) if parameter in cls.parameters() else cls()
     except PenstockError:
@@ -67,7 +82,7 @@ def _is_own(candidate: object, families: tuple[type, ...], module: ModuleType) -
 
 
 def _load_file(family: str, path: Path) -> ModuleType:
-    # Under a name of its own: a file called random.py must not become everybody's random.
+    # Imported under another name: a file called random.py must not replace Python's own module.
     spec = importlib.util.spec_from_file_location(f"own_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise PenstockError(f"{family}: no such file {str(path)!r}")

@@ -1,24 +1,38 @@
-"""`penstock policies`: what there is."""
+"""`penstock policies`: the list of all policies."""
 
 import inspect
+import textwrap
+from itertools import groupby
 
 import click
-from rich.table import Table
 
 from penstock.checks import discover
 from penstock.cli.console import output
+from penstock.policies import Policy
+
+_INDENT = " " * 6
 
 
 @click.command
-def policies() -> None:
-    """List the policies with their registered names and parameters."""
-    table = Table(box=None, pad_edge=False)
+@click.option("--parameters", is_flag=True, help="List the parameters of each policy, too.")
+def policies(parameters: bool) -> None:
+    """List the policies with their registered names, by family."""
     found = discover()
     widest = max(len(cls.name) for cls in found)
-    table.add_column("name", min_width=widest)
-    for column in ("family", "class", "parameters", "what it does"):
-        table.add_column(column)
-    for cls in found:
-        summary = (inspect.getdoc(cls) or "").split("\n")[0]
-        table.add_row(cls.name, cls.family, cls.__name__, ", ".join(cls.parameters()), summary)
-    output.print(table)
+    for family, members in groupby(found, key=lambda cls: cls.family):
+        output.print(f"[bold]{family}s[/]")
+        for cls in members:
+            output.print(f"  {cls.name:<{widest}}  {cls.__name__}", markup=False)
+            _print_indented((inspect.getdoc(cls) or "").split("\n")[0])
+            if parameters:
+                _print_indented(_parameters(cls))
+        output.print()
+
+
+def _parameters(cls: type[Policy]) -> str:
+    return f"Parameters: {', '.join(cls.parameters()) or 'none'}."
+
+
+def _print_indented(text: str) -> None:
+    filled = textwrap.fill(text, output.width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    output.print(filled, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`penstock reproduce`: the papers' figures."""
+"""`penstock reproduce`: figures of the papers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +9,16 @@ from typing import Any
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
-from penstock.cli.console import errors, output
+from penstock.cli.console import blocks, columns, errors, output
 from penstock.cli.own import load, make
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
-from penstock.plots import draw
-from penstock.plots.figures import COLOURS
+from penstock.experiments.series import SERIES
+from penstock.extras import needs
 from penstock.policies.shedding import average
 from penstock.policies.validation import known, whole
 from penstock.spark.environment import java_version
@@ -29,34 +30,35 @@ PATH = click.Path(path_type=Path)
 
 @click.command
 @click.argument("name", required=False)
-@click.option("--list", "list_", is_flag=True, help="List the experiments.")
+@click.option("--list", "list_", is_flag=True, help="List all experiments, or describe NAME.")
 @click.option("--streams", type=int, help="Streams to average over.  [default: see --list]")
-@click.option("--json", type=PATH, help="Write the result to this file.")
-@click.option("--out", type=PATH, help="Write the result and its plot to this folder.")
-@click.option("--master", help="Where the Spark job runs.  [default: local, enough slots]")
+@click.option("--json", type=PATH, help="File for the result.")
+@click.option("--out", type=PATH, help="Folder for the result and its plot.")
+@click.option("--master", help="Spark master.  [default: local, with enough slots]")
 @click.option("--seed", default=0, help="Seed of the first stream.")
 @click.option(
     "--grouping",
     multiple=True,
-    help="A grouping of your own as another series: module:Class or file.py:Class.",
+    help="Your own grouping as another series: module:Class or file.py:Class.",
 )
 @click.option(
     "--shedder",
     multiple=True,
-    help="A shedder of your own as another series of las-*: module:Class or file.py:Class.",
+    help="Your own shedder as another series of las-*: module:Class or file.py:Class.",
 )
 @click.option(
     "--scaler",
     multiple=True,
-    help="A scaler of your own as another series of autoscale-*: module:Class or file.py:Class.",
+    help="Your own scaler as another series of autoscale-*: module:Class or file.py:Class.",
 )
 @click.option(
     "--placer",
     multiple=True,
-    help="A placer of your own as another series of milp-* and albic-*: module:Class.",
+    help="Your own placer as another series of milp-* and albic-*: module:Class or file.py:Class.",
 )
 def reproduce(
     name: str | None,
+    *,
     list_: bool,
     streams: int | None,
     json: Path | None,
@@ -68,19 +70,23 @@ def reproduce(
     scaler: tuple[str, ...],
     placer: tuple[str, ...],
 ) -> None:
-    """Run a figure of a paper and compare its claims with what we measure.
+    """Run a figure of a paper, and compare the paper's claims with our measurements.
 
     Example: penstock reproduce posg-provisioning --streams 20 --out penstock-out
     """
-    if list_ or name is None:
+    if name is None:
         _list()
         return
     experiment = EXPERIMENTS[known("experiment", name, EXPERIMENTS)]
+    if list_:
+        _describe(experiment)
+        return
     if streams is not None:
         whole("--streams", streams, least=1)
     whole("--seed", seed, least=0)
     if out is not None:
         writable_folder("--out", out)
+        needs("matplotlib", extra="plots", what="--out")
     if json is not None and json.is_dir():
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
@@ -96,12 +102,12 @@ def reproduce(
     _print(experiment, document)
     if json is not None:
         write_json(document, json)
-        errors.print(f"result: {json}", soft_wrap=True)
+        errors.print(f"result: {json}", markup=False, soft_wrap=True)
     if out is not None:
         _write(experiment, document, out)
 
 
-# What a policy of the user's own is tried with before anything runs.
+# Values that the user's own policies are made with once, before anything runs.
 _TRIALS: dict[str, object] = {
     "grouping": 5,
     "shedder": average("6.4 ms"),
@@ -122,22 +128,33 @@ def _own(experiment: Experiment, specs: dict[str, tuple[str, ...]]) -> Extra:
     for spec in specs[right]:
         cls = load(spec, experiment.family)
         by_value(cls)
-        make(cls, _TRIALS[right])  # one that fails should fail here
+        make(cls, _TRIALS[right])  # a class that cannot be made should fail here
         series = str(vars(cls).get("name") or cls.__name__)
-        if series in COLOURS or series in extra:
+        if series in SERIES or series in extra:
             raise PenstockError(f"{right}: the name {series!r} is taken; choose another one")
         extra[series] = partial(make, cls)
     return extra
 
 
 def _list() -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "figure", "streams", "what it shows"):
-        table.add_column(column)
-    for experiment in EXPERIMENTS.values():
-        streams = str(experiment.streams)
-        table.add_row(experiment.name, experiment.figure, streams, experiment.summary)
-    output.print(table)
+    rows = [
+        (experiment.name, experiment.summary, str(experiment.streams))
+        for experiment in EXPERIMENTS.values()
+    ]
+    output.print(columns(("name", "what it shows", "streams"), rows, left=2))
+    output.print("\nDescribe one of them: penstock reproduce NAME --list")
+
+
+def _describe(experiment: Experiment) -> None:
+    output.print(experiment.title, markup=False)
+    rows = [
+        ("x axis", experiment.x_label),
+        ("metrics", ", ".join(experiment.metrics)),
+        ("streams", str(experiment.streams)),
+        ("master", experiment.master),
+        *((name, str(value)) for name, value in experiment.params.items()),
+    ]
+    output.print(columns(("setting", "value"), rows, left=2))
 
 
 @contextmanager
@@ -160,37 +177,41 @@ def _progress(experiment: Experiment) -> Iterator[Any]:
 
 
 def _print(experiment: Experiment, document: dict[str, Any]) -> None:
-    output.print(f"\n[bold]{experiment.figure}[/]: {experiment.summary}")
-    output.print(f"{experiment.main_metric}, mean over {document['params']['streams']} streams\n")
-    output.print(_means(experiment, document))
+    count = document["params"]["streams"]
     output.print()
+    output.print(Text(experiment.title, style="bold"))
+    output.print(f"{experiment.main_metric}, mean over {count} streams\n", markup=False)
+    _print_means(experiment, document)
     output.print(_claims(document))
 
 
-def _means(experiment: Experiment, document: dict[str, Any]) -> Table:
+def _print_means(experiment: Experiment, document: dict[str, Any]) -> None:
+    """Print a table of means, in several blocks if it is wider than the terminal."""
     rows = [r for r in document["rows"] if r["metric"] == experiment.main_metric]
-    series = list(dict.fromkeys(r["series"] for r in rows))
-    table = Table(box=None, pad_edge=False)
-    table.add_column(experiment.x_label)
-    for one in series:
-        table.add_column(one, justify="right")
     xs = list(dict.fromkeys(r["x"] for r in rows))
-    for x in xs[:: max(1, len(xs) // 25)]:
-        means = {r["series"]: r["mean"] for r in rows if r["x"] == x}
-        table.add_row(str(x), *(f"{means[s]:.3f}" for s in series))
-    return table
+    xs = xs[:: max(1, len(xs) // 25)]
+    means = {(r["series"], r["x"]): f"{r['mean']:.3f}" for r in rows}
+    series = list(dict.fromkeys(r["series"] for r in rows))
+    widths = [max(len(one), *(len(means[one, x]) for x in xs)) for one in series]
+    first = max(len(experiment.x_label), *(len(str(x)) for x in xs))
+    for block in blocks(widths, room=output.width - first):
+        shown = series[block.start : block.stop]
+        cells = [[str(x), *(means[one, x] for one in shown)] for x in xs]
+        output.print(columns((experiment.x_label, *shown), cells))
+        output.print()
 
 
 def _claims(document: dict[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column("claim")
-    table.add_column("paper or goal", justify="right")
-    table.add_column("ours", justify="right")
-    table.add_column("holds")
-    for claim in document["claims"]:
-        holds = "[green]yes[/]" if claim["holds"] else "[red]no[/]"
-        table.add_row(claim["claim"], _number(claim["paper"]), _number(claim["ours"]), holds)
-    return table
+    rows = [
+        (
+            Text("yes", style="green") if claim["holds"] else Text("no", style="red"),
+            claim["claim"],
+            _number(claim["paper"]),
+            _number(claim["ours"]),
+        )
+        for claim in document["claims"]
+    ]
+    return columns(("holds", "claim", "paper or goal", "ours"), rows, left=2)
 
 
 def _number(value: float | str) -> str:
@@ -198,8 +219,17 @@ def _number(value: float | str) -> str:
 
 
 def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> None:
-    title = f"{experiment.figure}: {experiment.summary}"
-    image = draw(document, title, experiment.x_label, experiment.metrics)
+    # Imported here: a run without --out does not need matplotlib.
+    from penstock.plots import draw  # noqa: PLC0415
+
+    image = draw(
+        document,
+        experiment.title,
+        experiment.x_label,
+        metrics=experiment.metrics,
+        part=experiment.part,
+    )
     write_json(document, folder / f"{experiment.name}.json")
     write_whole(folder / f"{experiment.name}.png", image)
-    errors.print(f"result and plot: {folder / experiment.name}.json and .png", soft_wrap=True)
+    written = f"result and plot: {folder / experiment.name}.json and .png"
+    errors.print(written, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Commands and how they end: one clear line and code 2 for bad input, 130 for Ctrl-C."""
+"""All commands, and their exit codes: 2 with one line for bad input, 130 for Ctrl-C."""
 
 import sys
 from typing import NoReturn
