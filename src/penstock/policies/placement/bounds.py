@@ -57,19 +57,9 @@ def lower_bound(problem: Problem) -> float:
     if not problem.live.any():
         return 0.0
     least = max(_largest_unit(problem), _too_few_units(problem))
-    deviations = problem.deviations(problem.home)
-    high = max(least, float(np.abs(deviations).max()))
     if problem.budget >= problem.price[~problem.frozen].sum():
         return least
-    movable = Movable.of(problem)
-    low = least
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if _needed(problem, movable, deviations, middle) <= problem.budget + ROUNDING:
-            high = middle
-        else:
-            low = middle
-    return low
+    return _least_within(problem, Movable.of(problem), problem.deviations(problem.home), least)
 
 
 def _largest_unit(problem: Problem) -> float:
@@ -87,6 +77,19 @@ def _largest_unit(problem: Problem) -> float:
 def _too_few_units(problem: Problem) -> float:
     """Return the distance of a worker without units, if there are fewer units than workers."""
     return problem.mean if problem.load.size < problem.live.sum() else 0.0
+
+
+@kernel
+def _least_within(problem: Problem, movable: Movable, deviations: Float64, least: float) -> float:
+    """Return the least distance whose price is within the budget, and at least a given one."""
+    low, high = least, max(least, np.abs(deviations).max())
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if _needed(problem, movable, deviations, middle) <= problem.budget + ROUNDING:
+            high = middle
+        else:
+            low = middle
+    return low
 
 
 @kernel

@@ -18,7 +18,7 @@ _NONE = -1
 
 
 class Standing(NamedTuple):
-    """The state of a search: where units are, and what workers carry. It changes in place.
+    """The state of a search: placement of the units, and loads of the workers; changed in place.
 
     Attributes:
         where: worker of each unit.
@@ -37,19 +37,15 @@ class Pair(NamedTuple):
     """A worker that may give load, and a worker that may receive it.
 
     Attributes:
-        giver: worker that gives.
-        taker: worker that receives.
-        given_from: deviation of the giver from the mean, in points.
-        given_to: deviation of the taker from the mean, in points.
+        giver_deviation: deviation of the giver from the mean, in points.
+        taker_deviation: deviation of the taker from the mean, in points.
         giver_capacity: capacity of the giver.
         taker_capacity: capacity of the taker.
         stays: whether the giver stays; otherwise it is to be removed.
     """
 
-    giver: int
-    taker: int
-    given_from: float
-    given_to: float
+    giver_deviation: float
+    taker_deviation: float
     giver_capacity: float
     taker_capacity: float
     stays: bool
@@ -63,7 +59,9 @@ def descend(problem: Problem, threshold: float, steps: int, where: Int64) -> int
     """
     workers = problem.capacity.size
     used = np.zeros((workers, problem.others.shape[1]))
-    standing = Standing(where, np.zeros(workers), used, np.zeros(workers))
+    standing = Standing(
+        where=where, carried=np.zeros(workers), used=used, deviations=np.zeros(workers)
+    )
     spent = 0.0
     for unit in range(problem.load.size):
         standing.carried[where[unit]] += problem.load[unit]
@@ -161,24 +159,22 @@ def _best_step(
 @kernel
 def _paired(problem: Problem, deviations: Float64, giver: int, taker: int) -> Pair:
     return Pair(
-        giver,
-        taker,
-        deviations[giver],
-        deviations[taker],
-        problem.capacity[giver],
-        problem.capacity[taker],
-        problem.live[giver],
+        giver_deviation=deviations[giver],
+        taker_deviation=deviations[taker],
+        giver_capacity=problem.capacity[giver],
+        taker_capacity=problem.capacity[taker],
+        stays=problem.live[giver],
     )
 
 
 @kernel
 def _badness(pair: Pair, given: float, threshold: float) -> float:
     """Return the badness of two workers after one has given some load to the other."""
-    taken = pair.given_to + given / pair.taker_capacity
+    taken = pair.taker_deviation + given / pair.taker_capacity
     bad = pair.taker_capacity * _far(taken, threshold)
     if not pair.stays:
         return float(bad + (_DRAINS if given == 0 else 0.0))
-    rest = pair.given_from - given / pair.giver_capacity
+    rest = pair.giver_deviation - given / pair.giver_capacity
     return float(bad + pair.giver_capacity * _far(rest, threshold))
 
 
@@ -186,17 +182,17 @@ def _badness(pair: Pair, given: float, threshold: float) -> float:
 def _even(pair: Pair) -> float:
     """Return the load that the giver would have to give for both workers to be even."""
     if not pair.stays:
-        return float(-pair.given_to * pair.taker_capacity)
+        return float(-pair.taker_deviation * pair.taker_capacity)
     both = 1 / pair.giver_capacity + 1 / pair.taker_capacity
-    return float((pair.given_from - pair.given_to) / both)
+    return float((pair.giver_deviation - pair.taker_deviation) / both)
 
 
 @kernel
 def _reach(pair: Pair, far: float) -> float:
-    """Return the load that makes one of both workers deviate as far from the mean as `far`."""
-    reach = (far - pair.given_to) * pair.taker_capacity
+    """Return the given load from which on one of both workers deviates by `far` or more."""
+    reach = (far - pair.taker_deviation) * pair.taker_capacity
     if pair.stays:
-        reach = min(reach, (far + pair.given_from) * pair.giver_capacity)
+        reach = min(reach, (far + pair.giver_deviation) * pair.giver_capacity)
     return float(reach)
 
 

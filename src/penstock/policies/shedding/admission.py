@@ -89,8 +89,8 @@ class Admission:
         """Decide about records that are all there at once; see `admit`.
 
         If expensive records are shed first, the highest cost is searched up to which all records
-        fit that have not waited too long already. Cheaper records are admitted and more expensive
-        ones shed. Records of that very cost are admitted as far as there is room.
+        fit that have not waited too long already. Cheaper records are admitted, and more expensive
+        records are shed. Records of about that cost are admitted as far as there is room.
         """
         if not self.cheap:
             return self.admit(offer, pace)
@@ -147,8 +147,8 @@ class Admission:
     def request(self) -> tuple[int, float]:
         """Return the number of the last admitted record, and its expected finish time.
 
-        The time is without the corrections so far. Several answers may be under way, and the next
-        answer must not correct again what an earlier one has corrected.
+        The time is without the corrections so far. Several answers may be under way, and no error
+        must be corrected twice.
         """
         number = int(self.memory.numbers[ADMITTED]) - 1
         return number, float(self.memory.log[number % len(self.memory.log), DONE])

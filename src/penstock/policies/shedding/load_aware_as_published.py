@@ -180,7 +180,7 @@ class LoadAwareAsPublished(Shedder):
         whole("instances", instances, least=1, most=1)
 
     def restart(self) -> None:
-        """Begin another stream, and keep what was learnt."""
+        """Begin another stream: forget admitted records, and keep learnt costs."""
         checking = self._sums[_CHECKING]
         self._sums[:] = 0
         self._sums[_FIRST] = np.nan
