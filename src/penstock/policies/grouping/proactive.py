@@ -8,7 +8,7 @@ import numpy.typing as npt
 from penstock.policies.codec import Arrays
 from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs import heavy_hitters
-from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
+from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import (
@@ -21,11 +21,19 @@ from penstock.policies.grouping.base import (
 )
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
-from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
+from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.sync_rounds import SyncState
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
+
+
+# Estimates by which records are assigned (a plain tuple for the reason that is given at
+# `heavy_hitters.Table`):
+#   costs: table of the costs of frequent keys on an average instance,
+#   slowdown: cost of a record on each instance over its cost on an average one,
+#   clock_ms: finish clock of each instance: time at which all its records will be done.
+Estimates = tuple[Table, Float64, Float64]
 
 
 class Proactive(CostLearner, Grouping):
@@ -111,6 +119,7 @@ class Proactive(CostLearner, Grouping):
             self.instances, self.capacity, self.half_life, self.drift, self.seed
         )
         self._clock_ms = np.zeros(self.instances)
+        self._estimates = self._gathered()
         self._correction_ms = np.zeros(self.instances)
         self._running = False
         self._windows = np.full(self.instances, min(self.first_window, self.window))
@@ -161,11 +170,13 @@ class Proactive(CostLearner, Grouping):
         request = SyncRequest(last, epoch=0, estimate_ms=uncorrected_ms)
         return Routed(instances, answerable=True, request=request)
 
+    def _gathered(self) -> Estimates:
+        """Return the estimates; their arrays are the ones in use."""
+        return self._costs.table.table, self._costs.slowdown, self._clock_ms
+
     def _assign(self, keys: Int64, now_ms: Float64, left: Int64, out: Int32) -> int:
         turn = -1 if self._running else int(self._turn[0])
-        costs = self._costs
-        args = self._clock_ms, costs.slowdown, left, turn, out, *costs.table.table
-        routed = _assign(keys, now_ms, *args)
+        routed = _assign(keys, now_ms, self._estimates, turn, left, out)
         if turn >= 0:
             self._turn[0] = (turn + routed) % self.instances
         return routed
@@ -183,6 +194,7 @@ class Proactive(CostLearner, Grouping):
         """Keep what was learnt about costs; new instances start idle, of average speed."""
         super().resize(instances)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
+        self._estimates = self._gathered()
         self._correction_ms = resized(self._correction_ms, instances, 0.0)
         self._windows = np.full(instances, min(self.first_window, self.window))
         self._left = self._windows.copy()
@@ -211,22 +223,14 @@ class Proactive(CostLearner, Grouping):
 
 @kernel
 def _assign(
-    keys: Int64,
-    now_ms: Float64,
-    clock_ms: Float64,
-    slowdown: Float64,
-    left: Int64,
-    turn: int,
-    out: Int32,
-    entries: Entries,
-    index: UInt16,
-    totals: Float64,
-    coefficients: UInt64,
+    keys: Int64, now_ms: Float64, estimates: Estimates, turn: int, left: Int64, out: Int32
 ) -> int:
     """Assign records until one uses up what is `left` for its instance; return how many.
 
     They go to instances in turn from `turn` on or, if that is -1, to the least loaded one.
     """
+    costs, slowdown, clock_ms = estimates
+    entries, index, totals, coefficients = costs
     rest_ms = heavy_hitters.mean_of_rest(totals)
     doubted = heavy_hitters.doubt(totals)
     for i in range(keys.size):

@@ -15,6 +15,13 @@ from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
 from penstock.policies.validation import between, positive, whole
 
+# Pairs of Count-Min matrices of all instances (a plain tuple for the reason that is given at
+# `heavy_hitters.Table`):
+#   coefficients: hash functions of the rows, the same for all matrices,
+#   frequency: F of each instance; the first axis is the instance,
+#   cumulated_ms: W of each instance; the first axis is the instance.
+Matrices = tuple[UInt64, Float64, Float64]
+
 
 class ProactiveAsPublished(Grouping):
     r"""Proactive Online Shuffle Grouping as its paper describes it, for comparison.
@@ -71,9 +78,9 @@ class ProactiveAsPublished(Grouping):
     def _start(self) -> None:
         model = self.measurements()
         shape = (self.instances, model.rows, model.columns)
-        self._coefficients = model.coefficients
         self._frequency = np.zeros(shape)
         self._cumulated_ms = np.zeros(shape)
+        self._matrices: Matrices = (model.coefficients, self._frequency, self._cumulated_ms)
         self._clock_ms = np.zeros(self.instances)
         self._left = np.full(self.instances, self.window, dtype=np.int64)
         self._turn = np.zeros(1, dtype=np.int64)
@@ -108,9 +115,7 @@ class ProactiveAsPublished(Grouping):
         first = self._scheduler.ask() if asking else int(self._turn[0]) if learning else -1
         routed = _assign(
             keys[:1] if asking else keys,
-            self._coefficients,
-            self._frequency,
-            self._cumulated_ms,
+            self._matrices,
             self._clock_ms,
             self._left,
             first,
@@ -175,16 +180,25 @@ class ProactiveAsPublished(Grouping):
 @kernel
 def _assign(
     keys: Int64,
-    coefficients: UInt64,
-    frequency: Float64,
-    cumulated_ms: Float64,
+    matrices: Matrices,
     clock_ms: Float64,
     left: Int64,
     turn: int,
     learning: bool,
     out: Int32,
 ) -> int:
-    """Assign records (in turn from `turn` on, unless it is -1) until an instance's window ends."""
+    """Assign records until the window of an instance ends; return how many.
+
+    Args:
+        keys: keys of the records.
+        matrices: matrices of all instances.
+        clock_ms: estimated cumulated cost of each instance, moved on in place.
+        left: number of records until the window of each instance ends.
+        turn: instance of the first record, others follow in turn; -1 for the least loaded one.
+        learning: whether matrices are missing, so that costs cannot be estimated.
+        out: the instances chosen.
+    """
+    coefficients, frequency, cumulated_ms = matrices
     for i in range(keys.size):
         if turn < 0:
             chosen = least_loaded(clock_ms)

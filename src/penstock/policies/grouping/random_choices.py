@@ -1,5 +1,7 @@
 """The power of random choices."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,11 +9,31 @@ from penstock.policies.codec import Arrays
 from penstock.policies.grouping.greedy import least_loaded
 from penstock.policies.grouping.loads import TOTAL, LoadCounting
 from penstock.policies.grouping.slots import first_choices, owners, salt_of, shift_of
-from penstock.policies.kernels import Int32, Int64, UInt32, kernel
+from penstock.policies.kernels import Int32, Int64, kernel
 from penstock.policies.validation import int64_keys, positive, whole
 
 # What a hit is worth to the key that a bin's last places are reserved for; a miss takes 1 off.
 _LOYALTY = 2
+
+
+class Bins(NamedTuple):
+    """Bins with their loads, and the keys that their last places are reserved for.
+
+    Attributes:
+        owner: bin of each slot that a choice may name (see `slots`).
+        loads: number of records sent to each bin; old ones are faded.
+        counted: sum of the loads (`TOTAL`).
+        reserved: key that the last places of each bin are reserved for.
+        votes: lead of that key over all others, in votes.
+        overflow: bin for records that find no room, as an array of one.
+    """
+
+    owner: Int32
+    loads: Int64
+    counted: Int64
+    reserved: Int64
+    votes: Int64
+    overflow: Int64
 
 
 class RandomChoices(LoadCounting):
@@ -67,8 +89,7 @@ class RandomChoices(LoadCounting):
         self.epsilon = positive("epsilon", epsilon)
         self.probes = whole("probes", probes, least=1)
         self._salt = salt_of(self.seed)
-        self._overflow = np.zeros(1, dtype=np.int64)
-        self._forget_hot_keys()
+        self._lay_out()
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
         """Let every bin take its share of all of them, the most frequent keys first.
@@ -84,35 +105,37 @@ class RandomChoices(LoadCounting):
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Probe the choices of every key."""
-        starts, steps = np.empty(keys.size, dtype=np.uint32), np.empty(keys.size, dtype=np.uint32)
-        owner = owners(self.instances)
-        first_choices(keys, self._salt, owner, starts, steps, out)
-        choices = starts, steps, owner, self.probes
-        bins = self._loads, self._reserved, self._votes, self._counted, self._overflow
-        _choose(keys, arriving, self.epsilon, *choices, *bins, out)
+        _choose(keys, arriving, self.epsilon, self.probes, self._salt, self._bins, out)
 
     def begin(self, router: int) -> None:
-        """All bins are empty; routers overflow into different ones."""
+        """Empty all bins; routers overflow into different ones."""
         super().begin(router)
-        self._overflow[0] = router % self.instances
-        self._forget_hot_keys()
+        self._bins.overflow[0] = router % self.instances
+        self._bins.reserved[:] = 0
+        self._bins.votes[:] = 0
 
     def resize(self, instances: int) -> None:
         """Keep the choices of most keys."""
         super().resize(instances)
-        self._overflow[0] = 0
-        self._forget_hot_keys()
+        self._lay_out()
 
     def _fade(self) -> None:
         super()._fade()
-        self._votes >>= 1
+        np.right_shift(self._bins.votes, 1, out=self._bins.votes)
 
-    def _forget_hot_keys(self) -> None:
-        self._reserved = np.zeros(self.instances, dtype=np.int64)
-        self._votes = np.zeros(self.instances, dtype=np.int64)
+    def _lay_out(self) -> None:
+        self._bins = Bins(
+            owner=owners(self.instances),
+            loads=self._loads,
+            counted=self._counted,
+            reserved=np.zeros(self.instances, dtype=np.int64),
+            votes=np.zeros(self.instances, dtype=np.int64),
+            overflow=np.zeros(1, dtype=np.int64),
+        )
 
     def _state(self) -> Arrays:
-        hot = {"reserved": self._reserved, "votes": self._votes, "overflow": self._overflow}
+        bins = self._bins
+        hot = {"reserved": bins.reserved, "votes": bins.votes, "overflow": bins.overflow}
         return super()._state() | hot
 
 
@@ -121,18 +144,15 @@ def _choose(
     keys: Int64,
     arriving: int,
     epsilon: float,
-    starts: UInt32,
-    steps: UInt32,
-    owner: Int32,
     probes: int,
-    loads: Int64,
-    reserved: Int64,
-    votes: Int64,
-    counted: Int64,
-    overflow: Int64,
+    salt: np.uint64,
+    bins: Bins,
     out: Int32,
 ) -> None:
-    """Find room for every record; `out` holds the first choices."""
+    """Find room for every record."""
+    owner, loads, counted, reserved, votes, overflow = bins
+    starts, steps = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
+    first_choices(keys, salt, owner, starts, steps, out)
     shift = shift_of(owner)
     room, open_to_all = (1 + epsilon) / loads.size, (1 + epsilon / 2) / loads.size
     total = counted[TOTAL]
