@@ -11,7 +11,7 @@ from penstock.policies.hashing import mix
 from penstock.policies.kernels import Int32, Int64, UInt32, kernel
 from penstock.policies.validation import positive, whole
 
-# The ring is looked up by the highest bits of a position.
+# Number of highest bits of a position that name its arc of the ring.
 _ARCS = 12
 _SHIFT = np.uint32(32 - _ARCS)
 
@@ -36,15 +36,15 @@ class BoundedHash(LoadCounting):
     r"""Consistent hashing with bounded loads (CH): clockwise to the first bin that has room.
 
     Bins and keys have positions on a ring. A record goes to the first bin clockwise of its key
-    whose load is below $(1 + \epsilon) m_t / n$. The imbalance is bounded as with PoRC, but what
-    overflows one bin goes to the next one, which overflows in turn: keys spread further.
+    whose load is below $(1 + \epsilon) m_t / n$. The imbalance has the same bound as with PoRC. But
+    records that find a bin full go to the next one, which then overflows, too: keys spread further.
 
     Args:
         instances: number of parallel instances (bins) n, >= 1.
-        epsilon: how far above the mean a bin may be loaded, > 0.
-        points: positions of each bin on the ring: more share it out more evenly.
-        half_life: records a bin after which a load counts half; None for lifetime counts.
-        seed: what positions are drawn with.
+        epsilon: part of the mean load by which a bin may be above it, > 0.
+        points: number of positions of each bin; more of them give more equal shares of the ring.
+        half_life: records per bin after which a load counts half; None for lifetime counts.
+        seed: seed that positions are drawn with.
 
     Example:
         >>> BoundedHash(instances=4).route([7] * 100).tolist().count(2)

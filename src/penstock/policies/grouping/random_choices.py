@@ -12,7 +12,7 @@ from penstock.policies.grouping.slots import first_choices, owners, salt_of, shi
 from penstock.policies.kernels import Int32, Int64, kernel
 from penstock.policies.validation import int64_keys, positive, whole
 
-# What a hit is worth to the key that a bin's last places are reserved for; a miss takes 1 off.
+# Votes that a record adds for the key with the reservation; another key's record takes 1 off.
 _LOYALTY = 2
 
 
@@ -43,18 +43,18 @@ class RandomChoices(LoadCounting):
 
     $$P_t(j) = H(j + s), \quad s = \min \{s : L_{H(j + s)} < (1 + \epsilon) m_t / n\}$$
 
-    So rare keys stay where their first hash says, and a frequent key spreads over as many bins as
-    it fills. With lifetime counts the imbalance $(\max L - \bar L) / \bar L$ is at most
+    So rare keys stay at their first choice, and a frequent key spreads over as many bins as it
+    fills. With lifetime counts the imbalance $(\max L - \bar L) / \bar L$ is at most
     $\epsilon + n / m$ for any stream.
 
     Args:
         instances: number of parallel instances (bins) n, >= 1.
-        epsilon: how far above the mean a bin may be loaded, > 0: less is better balanced, more
-            keeps keys together.
-        probes: choices tried before the record goes to an overflow bin: the least loaded one,
-            until that is full.
-        half_life: records a bin after which a load counts half; None for lifetime counts.
-        seed: what the hash function is drawn with.
+        epsilon: part of the mean load by which a bin may be above it, > 0. A small one balances
+            better, a large one keeps keys together.
+        probes: number of choices tried before the record goes to an overflow bin. That is the
+            least loaded bin, until it is full.
+        half_life: records per bin after which a load counts half; None for lifetime counts.
+        seed: seed that the hash function is drawn with.
 
     Example:
         >>> routed = RandomChoices(instances=4).route([7] * 100)  # one key fills all four
@@ -65,14 +65,14 @@ class RandomChoices(LoadCounting):
         Consistent Grouping (Nasir et al., 2016), section V-A and Algorithm 1.
 
     Deviations:
-        A record is counted before room is tested, as otherwise the first one finds none. Choices
-        follow by double hashing. The search ends after `probes` choices: it can take thousands,
-        and changes the imbalance no more. Records that arrive together count together, the most
-        frequent keys first, so that keys spread no further than they need.
+        A record is counted before room is tested, because otherwise the first one finds none.
+        Choices follow by double hashing. The search ends after `probes` choices: it could take
+        thousands, and would not change the imbalance. Records that arrive together count together,
+        the most frequent keys first, so that keys spread no further than necessary.
 
         The upper half of the room above the mean is reserved for the key that takes most of it
-        (found by majority vote). A hot key keeps its bins full: rare keys that share one with it
-        would find room there now and then, and so be in several places.
+        (found by majority vote). A hot key keeps its bins full. Rare keys that share a bin with it
+        would find room there now and then, and so spread over several bins.
     """
 
     name = "porc"
@@ -92,9 +92,9 @@ class RandomChoices(LoadCounting):
         self._lay_out()
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Let every bin take its share of all of them, the most frequent keys first.
+        """Fill every bin with its share of all records, the most frequent keys first.
 
-        So hot keys fill bins of their own, and rare ones find room where they belong.
+        So hot keys fill bins of their own, and rare keys find room at their first choice.
         """
         array = int64_keys("keys", keys)
         _, numbered, counts = np.unique(array, return_inverse=True, return_counts=True)
