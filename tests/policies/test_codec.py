@@ -88,7 +88,7 @@ def test_foreign_bytes_are_refused(blob):
 def test_another_version_is_refused():
     with pytest.raises(PenstockError) as caught:
         codec.decode("X", crafted({"version": 2, "name": "X", "arrays": []}))
-    assert str(caught.value) == "snapshot has format 2, this version reads 1; learn anew"
+    assert str(caught.value) == "snapshot has format 2, this version reads 1; learn again"
 
 
 def test_another_name_is_refused():

@@ -18,6 +18,11 @@ def split(records):
     return [key for key, _ in records], [cost for _, cost in records]
 
 
+def learn(model, records):
+    keys, costs_ms = split(records)
+    model.update(keys, costs_ms)
+
+
 class PlainCountMin:
     """Listings III.1 and III.2 with a dictionary of cells."""
 
@@ -48,7 +53,7 @@ class PlainCountMin:
 @given(RECORDS, st.sampled_from([0.05, 0.3, 0.9]), st.sampled_from([0.1, 0.6]), st.integers(0, 9))
 def test_is_the_plain_twin(records, epsilon, delta, seed):
     model = CountMin(epsilon, delta, seed)
-    model.update(*split(records))
+    learn(model, records)
     twin = PlainCountMin(model)
     for key, cost in records:
         twin.update(key, cost)
@@ -157,9 +162,9 @@ def test_frequency_bound_of_count_min():
 @given(RECORDS, RECORDS)
 def test_merge_is_update_with_both(first, second):
     together, one, other = CountMin(), CountMin(), CountMin()
-    together.update(*split(first + second))
-    one.update(*split(first))
-    other.update(*split(second))
+    learn(together, first + second)
+    learn(one, first)
+    learn(other, second)
     before = other.snapshot()
     one.merge(other)
     np.testing.assert_array_equal(one.frequency, together.frequency)

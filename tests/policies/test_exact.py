@@ -19,12 +19,14 @@ def split(told):
 @settings(deadline=None, max_examples=100)
 @given(TOLD, st.lists(TOLD, max_size=3))
 def test_is_a_dictionary(first, later):
-    model, twin = Exact(*split(first)), dict(first)
+    keys, costs_ms = split(first)
+    model, twin = Exact(keys, costs_ms), dict(first)
     for told in later:
-        model.update(*split(told))
+        keys, costs_ms = split(told)
+        model.update(keys, costs_ms)
         twin.update(told)
-    keys = list(twin)
-    assert model.estimate(np.array(keys, dtype=np.int64)).tolist() == [twin[k] for k in keys]
+    known = list(twin)
+    assert model.estimate(np.array(known, dtype=np.int64)).tolist() == [twin[k] for k in known]
 
 
 def test_unknown_keys_are_refused():

@@ -1,4 +1,4 @@
-"""The scheduler's state machine: Figure 3 of the POSG paper."""
+"""The rounds's state machine: Figure 3 of the POSG paper."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,116 +11,116 @@ ROUND_ROBIN, SEND_ALL, WAIT_ALL, RUN = SyncState
 
 
 def in_send_all(instances=3):
-    scheduler = SyncRounds(instances)
+    rounds = SyncRounds(instances)
     for instance in range(instances):
-        scheduler.matrices_received(instance)
-    return scheduler
+        rounds.matrices_received(instance)
+    return rounds
 
 
 def in_wait_all(instances=3):
-    scheduler = in_send_all(instances)
+    rounds = in_send_all(instances)
     for _ in range(instances):
-        scheduler.ask()
-    return scheduler
+        rounds.ask()
+    return rounds
 
 
 def in_run(instances=3):
-    scheduler = in_wait_all(instances)
+    rounds = in_wait_all(instances)
     for instance in range(instances):
-        scheduler.answer_received(instance, scheduler.epoch, 0.0)
-    return scheduler
+        rounds.answer_received(instance, rounds.epoch, 0.0)
+    return rounds
 
 
 def test_a_round_robin_collects_matrices():
-    scheduler = SyncRounds(3)
-    assert (scheduler.state, scheduler.epoch) == (ROUND_ROBIN, 0)
+    rounds = SyncRounds(3)
+    assert (rounds.state, rounds.epoch) == (ROUND_ROBIN, 0)
     for instance in (2, 0, 2, 0):
-        scheduler.matrices_received(instance)
-        assert (scheduler.state, scheduler.epoch) == (ROUND_ROBIN, 0)
+        rounds.matrices_received(instance)
+        assert (rounds.state, rounds.epoch) == (ROUND_ROBIN, 0)
 
 
 def test_b_all_matrices_lead_to_send_all():
-    scheduler = SyncRounds(3)
+    rounds = SyncRounds(3)
     for instance in (2, 0, 1):
-        scheduler.matrices_received(instance)
-    assert (scheduler.state, scheduler.epoch) == (SEND_ALL, 1)
+        rounds.matrices_received(instance)
+    assert (rounds.state, rounds.epoch) == (SEND_ALL, 1)
 
 
 def test_c_requests_go_out_in_turn():
-    scheduler = in_send_all()
-    assert scheduler.ask() == 0
-    assert scheduler.ask() == 1
-    assert scheduler.state is SEND_ALL
-    assert scheduler.ask() == 2
-    assert scheduler.state is WAIT_ALL
+    rounds = in_send_all()
+    assert rounds.ask() == 0
+    assert rounds.ask() == 1
+    assert rounds.state is SEND_ALL
+    assert rounds.ask() == 2
+    assert rounds.state is WAIT_ALL
 
 
 def test_d_wait_all_collects_answers():
-    scheduler = in_wait_all()
-    assert scheduler.answer_received(1, 1, 5.0) is None
-    assert scheduler.answer_received(0, 1, -2.0) is None
-    assert scheduler.answer_received(0, 1, -3.0) is None  # the same instance again
-    assert scheduler.state is WAIT_ALL
+    rounds = in_wait_all()
+    assert rounds.answer_received(1, 1, 5.0) is None
+    assert rounds.answer_received(0, 1, -2.0) is None
+    assert rounds.answer_received(0, 1, -3.0) is None  # the same instance again
+    assert rounds.state is WAIT_ALL
 
 
 def test_e_all_answers_are_applied_together():
-    scheduler = in_wait_all()
-    scheduler.answer_received(1, 1, 5.0)
-    scheduler.answer_received(2, 1, 0.0)
-    assert scheduler.answer_received(0, 1, -2.0).tolist() == [-2.0, 5.0, 0.0]
-    assert scheduler.state is RUN
+    rounds = in_wait_all()
+    rounds.answer_received(1, 1, 5.0)
+    rounds.answer_received(2, 1, 0.0)
+    assert rounds.answer_received(0, 1, -2.0).tolist() == [-2.0, 5.0, 0.0]
+    assert rounds.state is RUN
 
 
 @pytest.mark.parametrize("reach", [in_send_all, in_wait_all, in_run])
 def test_f_new_matrices_begin_an_epoch(reach):
-    scheduler = reach()
+    rounds = reach()
     if reach is in_send_all:
-        scheduler.ask()
-    scheduler.matrices_received(1)
-    assert (scheduler.state, scheduler.epoch) == (SEND_ALL, 2)
-    assert [scheduler.ask() for _ in range(3)] == [0, 1, 2]
+        rounds.ask()
+    rounds.matrices_received(1)
+    assert (rounds.state, rounds.epoch) == (SEND_ALL, 2)
+    assert [rounds.ask() for _ in range(3)] == [0, 1, 2]
 
 
 def test_answers_of_older_epochs_are_dropped():
-    scheduler = in_wait_all()
-    scheduler.answer_received(0, 1, 1.0)
-    scheduler.matrices_received(2)
+    rounds = in_wait_all()
+    rounds.answer_received(0, 1, 1.0)
+    rounds.matrices_received(2)
     for _ in range(3):
-        scheduler.ask()
+        rounds.ask()
     for instance in (1, 2, 0):
-        assert scheduler.answer_received(instance, 1, 1.0) is None
-    assert scheduler.state is WAIT_ALL
-    assert scheduler.answer_received(0, 2, 7.0) is None
-    assert scheduler.answer_received(1, 2, 8.0) is None
-    assert scheduler.answer_received(2, 2, 9.0).tolist() == [7.0, 8.0, 9.0]
+        assert rounds.answer_received(instance, 1, 1.0) is None
+    assert rounds.state is WAIT_ALL
+    assert rounds.answer_received(0, 2, 7.0) is None
+    assert rounds.answer_received(1, 2, 8.0) is None
+    assert rounds.answer_received(2, 2, 9.0).tolist() == [7.0, 8.0, 9.0]
 
 
 def test_answers_of_a_finished_epoch_are_forgotten():
-    scheduler = in_run()
-    scheduler.matrices_received(0)
+    rounds = in_run()
+    rounds.matrices_received(0)
     for _ in range(3):
-        scheduler.ask()
-    assert scheduler.answer_received(0, 2, 7.0) is None
-    assert scheduler.answer_received(1, 2, 8.0) is None
-    assert scheduler.state is WAIT_ALL
-    assert scheduler.answer_received(2, 2, 9.0).tolist() == [7.0, 8.0, 9.0]
+        rounds.ask()
+    assert rounds.answer_received(0, 2, 7.0) is None
+    assert rounds.answer_received(1, 2, 8.0) is None
+    assert rounds.state is WAIT_ALL
+    assert rounds.answer_received(2, 2, 9.0).tolist() == [7.0, 8.0, 9.0]
 
 
 def test_answers_that_arrive_during_send_all_count():
-    scheduler = in_send_all()
-    scheduler.ask()
-    assert scheduler.answer_received(0, 1, 1.0) is None
-    scheduler.ask()
-    assert scheduler.answer_received(1, 1, 2.0) is None
-    assert scheduler.state is SEND_ALL
-    scheduler.ask()
-    assert scheduler.answer_received(2, 1, 3.0).tolist() == [1.0, 2.0, 3.0]
+    rounds = in_send_all()
+    rounds.ask()
+    assert rounds.answer_received(0, 1, 1.0) is None
+    rounds.ask()
+    assert rounds.answer_received(1, 1, 2.0) is None
+    assert rounds.state is SEND_ALL
+    rounds.ask()
+    assert rounds.answer_received(2, 1, 3.0).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_an_answer_is_applied_once():
-    scheduler = in_run()
-    assert scheduler.answer_received(0, 1, 1.0) is None
-    assert scheduler.state is RUN
+    rounds = in_run()
+    assert rounds.answer_received(0, 1, 1.0) is None
+    assert rounds.state is RUN
 
 
 @pytest.mark.parametrize("reach", [SyncRounds, in_wait_all, in_run])
@@ -130,11 +130,11 @@ def test_nobody_is_asked_outside_of_send_all(reach):
 
 
 def test_one_instance():
-    scheduler = SyncRounds(1)
-    scheduler.matrices_received(0)
-    assert scheduler.ask() == 0
-    assert scheduler.answer_received(0, 1, 4.0).tolist() == [4.0]
-    assert scheduler.state is RUN
+    rounds = SyncRounds(1)
+    rounds.matrices_received(0)
+    assert rounds.ask() == 0
+    assert rounds.answer_received(0, 1, 4.0).tolist() == [4.0]
+    assert rounds.state is RUN
 
 
 def test_names_of_the_figure():
@@ -155,20 +155,20 @@ EVENTS = st.lists(
 @settings(deadline=None, max_examples=200)
 @given(EVENTS)
 def test_is_the_plain_twin(events):
-    scheduler = SyncRounds(3)
+    rounds = SyncRounds(3)
     known, asked, answers, epoch, state = set(), 0, {}, 0, "ROUND ROBIN"
     for event, instance, age in events:
         if event == "matrices":
-            scheduler.matrices_received(instance)
+            rounds.matrices_received(instance)
             known.add(instance)
             if len(known) == 3:
                 state, asked, answers, epoch = "SEND ALL", 0, {}, epoch + 1
         elif event == "ask" and state == "SEND ALL":
-            assert scheduler.ask() == asked
+            assert rounds.ask() == asked
             asked += 1
             state = "WAIT ALL" if asked == 3 else state
         elif event == "answer" and instance < asked:
-            applied = scheduler.answer_received(instance, epoch - age, float(instance))
+            applied = rounds.answer_received(instance, epoch - age, float(instance))
             if not age:
                 answers[instance] = float(instance)
             if state == "WAIT ALL" and len(answers) == 3:
@@ -176,4 +176,4 @@ def test_is_the_plain_twin(events):
                 state = "RUN"
             else:
                 assert applied is None
-        assert (scheduler.state.value, scheduler.epoch) == (state, epoch)
+        assert (rounds.state.value, rounds.epoch) == (state, epoch)

@@ -14,6 +14,7 @@ from penstock.policies.validation import (
     float64s,
     int64_keys,
     known,
+    milliseconds,
     non_negatives,
     positive,
     whole,
@@ -118,3 +119,69 @@ def test_read_only_arrays_are_left_alone():
 def test_empty_lists_are_keys():
     assert int64_keys("keys", []).dtype == np.int64
     assert non_negatives("costs_ms", [], 0).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "text, expected_ms",
+    [
+        ("500 ms", 500.0),
+        ("1 millisecond", 1.0),
+        ("2 milliseconds", 2.0),
+        ("10 s", 1e4),
+        ("10s", 1e4),
+        ("1 second", 1e3),
+        ("1.5 seconds", 1500.0),
+        (".5 s", 500.0),
+        ("5 min", 3e5),
+        ("1 minute", 6e4),
+        ("3 minutes", 1.8e5),
+        ("2 h", 7.2e6),
+        ("1 hour", 3.6e6),
+        ("2 hours", 7.2e6),
+        ("1 d", 8.64e7),
+        ("1 day", 8.64e7),
+        ("2 days", 1.728e8),
+        ("1 min 30 s", 9e4),
+        ("1h30min", 5.4e6),
+        ("1 day 2 hours 3 minutes 4 seconds 5 ms", 93_784_005.0),
+        (" 10 s ", 1e4),
+    ],
+)
+def test_durations_have_long_and_short_units_and_add_up(text, expected_ms):
+    assert milliseconds("period", text) == expected_ms
+
+
+@pytest.mark.parametrize("number", [250, 250.0, np.float64(250), np.int64(250)])
+def test_a_duration_without_unit_is_in_milliseconds(number):
+    assert milliseconds("period", number) == 250.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "10", "s", "ten s", "10 parsecs", "10 S", "1,5 s", "-1 s", "1 s 2"],
+)
+def test_text_that_is_no_duration_is_refused(text):
+    with pytest.raises(PenstockError) as caught:
+        milliseconds("period", text)
+    assert str(caught.value) == (
+        "period must be a duration, such as '500 ms', '10 s', '5 min', '2 hours' or '1 day'; "
+        f"got {text!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        (0, "period must be > 0; got 0"),
+        (-5, "period must be > 0; got -5"),
+        ("0 s", "period must be > 0; got 0"),
+        (math.inf, "period must be finite; got inf"),
+        (math.nan, "period must be finite; got nan"),
+        (True, "period must be a number; got True"),
+        (None, "period must be a number; got None"),
+    ],
+)
+def test_durations_must_be_positive_numbers(value, message):
+    with pytest.raises(PenstockError) as caught:
+        milliseconds("period", value)
+    assert str(caught.value) == message

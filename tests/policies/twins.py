@@ -243,7 +243,8 @@ class PlainPartialKey(PlainLoads):
 
     def choose(self, key):
         """The lighter one."""
-        return self.lighter(*self.both(key))
+        first, second = self.both(key)
+        return self.lighter(first, second)
 
 
 class PlainTwoChoices(PlainLoads):

@@ -1,4 +1,4 @@
-"""What all policies have in common: parameters kept verbatim, and state as bytes."""
+"""The base of all policies: parameters kept verbatim, and learned state as bytes."""
 
 import inspect
 from typing import Any, ClassVar, Self
@@ -14,8 +14,8 @@ class Policy:
     """A small object whose constructor arguments are its parameters.
 
     A subclass keeps every constructor argument under its own name, so that `params`, `clone`,
-    `repr` and equality come for free, and hands its learned state out and takes it back as named
-    arrays (`_state`, `_load`). A class attribute `name` registers it.
+    `repr` and equality come for free. It returns its learned state as named arrays (`_state`) and
+    takes them back (`_load`). A class attribute `name` registers it.
 
     Example:
         >>> from penstock.policies.grouping import Grouping, RoundRobin
@@ -32,31 +32,31 @@ class Policy:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        # Only what the project ships is registered: a user's class comes as an object, and
-        # may well be called like one of ours.
+        # Only classes of this package are registered: users pass objects of their own classes,
+        # whose names may be the same as ours.
         if "name" in vars(cls) and cls.__module__.startswith("penstock."):
             Policy._registry[cls.family, cls.name] = cls
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Names of the constructor's arguments."""
+        """Return the names of the constructor's arguments."""
         return tuple(inspect.signature(cls).parameters)
 
     @classmethod
     def required(cls) -> set[str]:
-        """Names of the constructor's arguments that have no default."""
+        """Return the names of the constructor's arguments that have no default."""
         parameters = inspect.signature(cls).parameters.values()
         return {p.name for p in parameters if p.default is inspect.Parameter.empty}
 
     @classmethod
     def registered(cls) -> dict[str, type[Self]]:
-        """All policies of a family by their registered names: `Grouping.registered()`."""
+        """Return all policies of a family by name, for example `Grouping.registered()`."""
         found = sorted(Policy._registry.items())
         return {name: one for (_, name), one in found if issubclass(one, cls)}
 
     @staticmethod
     def families() -> dict[str, list[type["Policy"]]]:
-        """All registered policies, by family."""
+        """Return all registered policies by family."""
         found: dict[str, list[type[Policy]]] = {}
         for (family, _), one in sorted(Policy._registry.items()):
             found.setdefault(family, []).append(one)
@@ -64,7 +64,7 @@ class Policy:
 
     @classmethod
     def named(cls, name: str, **params: Any) -> Self:  # noqa: ANN401
-        """Make a policy from its registered name and its parameters, as read from TOML."""
+        """Make a policy from its registered name and its parameters, for example from TOML."""
         choices = cls.registered()
         found = choices[known("policy", name, choices)]
         for param in params:
@@ -75,7 +75,7 @@ class Policy:
         return found(**params)
 
     def params(self) -> dict[str, Any]:
-        """Constructor arguments as they are now."""
+        """Return the present values of the constructor's arguments."""
         return {name: getattr(self, name) for name in self.parameters()}
 
     def clone(self, **changes: Any) -> Self:  # noqa: ANN401
@@ -95,18 +95,25 @@ class Policy:
     __hash__ = None  # type: ignore[assignment]  # mutable: it learns
 
     def snapshot(self) -> bytes:
-        """All learned state as bytes."""
+        """Return all learned state as bytes.
+
+        Called by the controller on the driver, for each new version and to save it.
+        """
         return codec.encode(self._label(), self._state())
 
     def restore(self, data: bytes) -> None:
-        """Take back what `snapshot` of a policy with the same parameters gave."""
+        """Restore the `snapshot` of a policy with the same parameters.
+
+        Called by the router on the executor, at the start of each task; by the controller on the
+        driver, after a restart.
+        """
         expected = self._state()
         state = codec.decode(self._label(), data)
         self._refuse_mismatch(expected, state)
         self._load(state)
 
     def _label(self) -> str:
-        """What a snapshot must be of: the class, and the seed that its hash tables depend on."""
+        """Return the label of fitting snapshots: the class, and the seed of its hash tables."""
         seed = getattr(self, "seed", None)
         return type(self).__name__ if seed is None else f"{type(self).__name__}(seed={seed})"
 
@@ -121,14 +128,14 @@ class Policy:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of learned state."""
+        """Bytes of the learned state."""
         return sum(array.nbytes for array in self._state().values())
 
     def _state(self) -> codec.Arrays:
-        """Named arrays of everything learnt; nothing by default."""
+        """Return named arrays of everything learnt; nothing by default."""
         return {}
 
     def _load(self, state: codec.Arrays) -> None:
-        """Take the arrays of `_state` back: in place, as `_state` hands out the arrays in use."""
+        """Restore the arrays of `_state` in place, because `_state` returns the arrays in use."""
         for name, array in self._state().items():
             array[...] = state[name]

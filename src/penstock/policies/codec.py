@@ -2,9 +2,8 @@
 
     magic | header length | checksum | header (JSON) | the arrays' raw bytes, little endian
 
-The header names the format's version, whose state it is, and each array's dtype and shape. A
-foreign, truncated or damaged blob is refused
-with a `PenstockError` before anything is used of it.
+The header has the version of the format, the name of the policy, and dtype and shape of each array.
+Foreign, truncated or damaged bytes are refused with a `PenstockError` before any of them is used.
 """
 
 import json
@@ -41,7 +40,7 @@ def decode(name: str, data: bytes) -> Arrays:
     header, body = _checked(data)
     if header["version"] != VERSION:
         raise PenstockError(
-            f"snapshot has format {header['version']}, this version reads {VERSION}; learn anew"
+            f"snapshot has format {header['version']}, this version reads {VERSION}; learn again"
         )
     if header["name"] != name:
         raise PenstockError(f"snapshot is of {header['name']!r}, expected {name!r}")
@@ -50,7 +49,7 @@ def decode(name: str, data: bytes) -> Arrays:
 
 def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
     if len(data) < _PREFIX.size or not data.startswith(MAGIC):
-        raise PenstockError("not a Penstock snapshot; it starts with other bytes")
+        raise PenstockError("not a Penstock snapshot; its first bytes differ")
     _, header_length, checksum = _PREFIX.unpack_from(data)
     body = data[_PREFIX.size :]
     if zlib.crc32(body) != checksum:

@@ -1,4 +1,4 @@
-"""What policies have in common that learn one table of costs from all instances."""
+"""The base of policies that learn one table of costs from all instances."""
 
 import numpy.typing as npt
 
@@ -12,9 +12,9 @@ from penstock.policies.trackers import WhenAsked
 
 
 class CostLearner(Learner):
-    """A policy whose instances measure what records cost, and that pools what they tell.
+    """A policy whose instances measure costs of records, and that pools their measurements.
 
-    A subclass has `capacity` and `seed` among its parameters, and makes the `_costs`.
+    A subclass has the parameters `capacity` and `seed`, and creates `_costs`.
     """
 
     capacity: int
@@ -22,7 +22,7 @@ class CostLearner(Learner):
     _costs: PooledCosts
 
     def tracker(self, instance: int) -> WhenAsked:
-        """Return what measures an instance's records and answers requests."""
+        """Return a tracker that measures the records of an instance and answers requests."""
         return WhenAsked(instance, self.measurements())
 
     def measurements(self) -> SpaceSaving:
@@ -30,11 +30,11 @@ class CostLearner(Learner):
         return SpaceSaving(self.capacity, self.seed)
 
     def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return what records of these keys are expected to cost on an average instance."""
+        """Return the expected cost of a record of each key on an average instance."""
         return self._costs.estimate(keys)
 
     def expected_total_ms(self, feedback: Feedback) -> float:
-        """Return what the measured records were expected to cost on this instance."""
+        """Return the cost that was expected of the measured records on their instance."""
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
         return self._costs.expected_total_ms(feedback.instance, feedback.costs)
@@ -47,6 +47,6 @@ class CostLearner(Learner):
             self._costs.learn(feedback.instance, feedback.costs)
 
     def resize(self, instances: int) -> None:
-        """Keep what was learnt about costs; new instances are of average speed."""
+        """Keep the learnt costs; new instances have average speed."""
         super().resize(instances)
         self._costs = self._costs.resized(self.instances, self.capacity)

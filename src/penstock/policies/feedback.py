@@ -1,4 +1,4 @@
-"""What instances and scheduler tell each other."""
+"""Messages between a policy and the instances."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,12 +11,12 @@ _HEADER_BYTES = 8  # instance and epoch
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Rides on a record: what the scheduler believes about the instance that gets it.
+    """Request that a record carries to its instance: compare this estimate with your clock.
 
     Attributes:
-        instance: where the record goes.
-        epoch: the round of synchronisation it belongs to.
-        estimate_ms: the scheduler's clock for the instance, this record's own cost included.
+        instance: instance that gets the record.
+        epoch: number of the round of synchronisation.
+        estimate_ms: the policy's clock for the instance, including the cost of this record.
     """
 
     instance: int
@@ -26,19 +26,19 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """One message of an instance to the scheduler.
+    """One message of an instance to a policy.
 
     Attributes:
-        instance: who speaks.
-        costs: what it has measured since it last said so, or None.
-        epoch: the round of the request that is answered.
-        delta_ms: the answer: the instance's true clock minus the scheduler's, or None.
-        slowdown: its true costs over the nominal ones; only an engine that knows can tell.
-        utilization: work it was given in the last time slot over what it can do in one.
-        waited_ms: how long records have waited before they were executed, in total.
-        records: how many records that is about.
-        planned_ms: how long they were expected to wait, in total.
-        busy_ms: how long they took together, if nobody has measured them one by one.
+        instance: number of the instance that sends it.
+        costs: costs measured since the last message with costs, or None.
+        epoch: number of the round of the request that is answered.
+        delta_ms: the answer: true clock of the instance minus the policy's estimate, or None.
+        slowdown: true costs over nominal ones; only the simulator knows it.
+        utilization: work given in the last time slot over the work that fits into a slot.
+        waited_ms: total time that records have waited before they were executed.
+        records: number of records that have waited.
+        planned_ms: total time that these records were expected to wait.
+        busy_ms: total execution time of these records, if they were not measured one by one.
     """
 
     instance: int
@@ -54,17 +54,17 @@ class Feedback:
 
     @property
     def message_bytes(self) -> int:
-        """Size of the message on a network."""
+        """Size of the message on a network. Read by the simulator only."""
         answer = 0 if self.delta_ms is None else 8
         return _HEADER_BYTES + answer + (0 if self.costs is None else self.costs.message_bytes)
 
 
 class Tracker(Protocol):
-    """The part of a policy that lives at an instance: it measures, and speaks to the scheduler."""
+    """The part of a policy that lives at an instance: it measures records and sends messages."""
 
     @property
     def state(self) -> str:
-        """The state it is in, for plots and journals."""
+        """Name of the state it is in, for plots. Read by the simulator only."""
 
     def execute(
         self,
@@ -73,14 +73,20 @@ class Tracker(Protocol):
         finished_ms: float,
         request: SyncRequest | None = None,
     ) -> list[Feedback]:
-        """Take note of records executed in this order, and return what is to be sent now.
+        """Measure records that were executed in this order; return the messages to send now.
+
+        Called by the meter on the executor, for each Arrow batch and without requests; by the
+        simulator, after each record whose instance may answer.
 
         Args:
-            keys: the records' keys.
-            costs_ms: what each of them cost.
-            finished_ms: when the last one was done.
-            request: what the last one carried.
+            keys: keys of the records.
+            costs_ms: cost of each record.
+            finished_ms: time at which the last record was done.
+            request: request that the last record carried.
         """
 
     def finish(self) -> list[Feedback]:
-        """The instance's batch is over and this tracker will not be asked again: say the rest."""
+        """Return the messages that are left at the end of a batch.
+
+        Called by the meter on the executor, at the end of a task; the tracker is not used again.
+        """

@@ -28,26 +28,26 @@ MAX_WIDTH = 2**31 - 1
 
 
 class HashFamily:
-    """Independent hash functions, one a row, drawn from the universal family by a seed.
+    """Independent hash functions, one for each row, drawn from the universal family by a seed.
 
     Args:
         rows: number of functions, >= 1.
-        width: results are in 0..width-1; 1 <= width < 2**31.
-        seed: what the functions are drawn with.
+        width: number of different results, 0 to width - 1; 1 <= width < 2**31.
+        seed: seed that the functions are drawn with.
     """
 
     def __init__(self, rows: int, width: int, seed: int = 0) -> None:
         self.rows = whole("rows", rows, least=1)
         self.width = whole("width", width, least=1, most=MAX_WIDTH)
         self.seed = whole("seed", seed, least=0)
-        # PCG64 and `integers` over full 64-bit words give the same numbers on every platform.
+        # PCG64 and `integers` over full 64-bit words return the same numbers on every platform.
         generator = np.random.Generator(np.random.PCG64(self.seed))
         self.coefficients: UInt64 = generator.integers(
             0, 2**64, size=(self.rows, 3), dtype=np.uint64
         )
 
     def hash(self, keys: npt.ArrayLike) -> Int32:
-        """Hash keys by every row: an array of shape (rows, len(keys))."""
+        """Hash keys by every row; return an array of shape (rows, len(keys))."""
         array = int64_keys("keys", keys)
         out = np.empty((self.rows, array.size), dtype=np.int32)
         for row in range(self.rows):
@@ -74,9 +74,9 @@ def hash_into(keys: Int64, coefficients: UInt64, width: int, out: Int32) -> None
 
 @kernel
 def mix(key: np.int64, salt: np.uint64) -> np.uint64:
-    """Scramble a key into 64 bits (the finaliser of SplitMix64): quick, and good in every bit.
+    """Scramble a key into 64 bits (the finaliser of SplitMix64): quick, and random in every bit.
 
-    It is not universal, but gives two independent-looking halves from one computation.
+    It is not universal, but one computation yields two halves that look independent.
 
     References:
         G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators",

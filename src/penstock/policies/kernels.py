@@ -1,8 +1,8 @@
 """How hot loops are compiled: once per machine, without the GIL, kept on disk.
 
-A kernel is compiled when it is first called, so that `penstock --help` stays quick, and its
-machine code is cached next to the source (or in the user's cache folder where that is read-only).
-The callers coerce their arrays to one dtype, so each kernel exists in one version only.
+A kernel is compiled at its first call, so that `penstock --help` stays quick. Its machine code is
+cached next to the source, or in the user's cache folder if the source folder is read-only.
+Callers convert their arrays to one dtype, so each kernel exists in one version only.
 """
 
 from collections.abc import Callable
@@ -29,6 +29,6 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a loop over arrays."""
     try:
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    except RuntimeError:  # no folder can be written: compile in every process
+    except RuntimeError:  # no folder is writable: compile in every process
         compiled = numba.njit(nogil=True, error_model="numpy")(function)
     return cast(Callable[P, R], compiled)

@@ -1,4 +1,4 @@
-"""What policies have in common that hear from instances."""
+"""The base of policies that may learn from messages of instances."""
 
 import numpy as np
 
@@ -10,24 +10,29 @@ from penstock.policies.validation import whole
 
 
 class Learner(Policy):
-    """A policy of an operator's instances that may measure them and learn.
+    """A policy of an operator that may measure the operator's instances and learn.
 
-    If it wants to hear from the instances, it hands out a `tracker` for each of them, and gets
-    their messages in `observe`.
+    To learn, it returns a `tracker` for each instance, and receives their messages in `observe`.
 
     Args:
-        instances: how many there are, >= 1.
+        instances: number of instances, >= 1.
     """
 
     def __init__(self, instances: int = 1) -> None:
         self.instances = whole("instances", instances, least=1)
 
     def resize(self, instances: int) -> None:
-        """Go on with another number of instances."""
+        """Go on with another number of instances.
+
+        Called by the controller on the driver, when the number of active instances changes.
+        """
         self.instances = whole("instances", instances, least=1)
 
     def warm_up(self) -> None:
-        """Compile all kernels that this policy needs, with a copy: once, and before it matters."""
+        """Compile all kernels of this policy, with a copy of it.
+
+        Called on the driver, before an operator is applied to a frame.
+        """
         trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
         tracker = trial.tracker(0)
         messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
@@ -38,48 +43,75 @@ class Learner(Policy):
         trial._try(keys)
 
     def _try(self, keys: Int64) -> None:
-        """Decide about some records as an engine does, to compile what that needs."""
+        """Decide about some records in the way of an engine, to compile the kernels for it.
+
+        Called by `warm_up` only.
+        """
 
     def tracker(self, instance: int) -> Tracker | None:
-        """Return the part that lives at an instance; None if nothing needs to be measured."""
+        """Return the part that lives at an instance; None if nothing needs to be measured.
+
+        Called by the meter on the executor, at the start of each task; by the simulator, once for
+        each instance.
+        """
         return None
 
     def measurements(self) -> CostModel | None:
-        """Return an empty model of the kind that trackers send; None if they send none."""
+        """Return an empty model of the kind that trackers send; None if they send none.
+
+        Called by the controller on the driver, to read the costs in a report.
+        """
         return None
 
     def observe(self, feedback: Feedback) -> None:
-        """Take a message of an instance; one of an instance that has been removed is dropped."""
+        """Receive a message of an instance; messages of removed instances are dropped.
+
+        Called by the controller on the driver, for each report of an instance and after each batch;
+        by the simulator, when a message arrives.
+        """
         if feedback.instance < self.instances:
             self._observe(feedback)
 
     def _observe(self, feedback: Feedback) -> None:
-        """Learn from a message of an instance; nothing by default."""
+        """Learn from a message of an instance; nothing by default. Called by `observe` only."""
 
     def expected_total_ms(self, feedback: Feedback) -> float:
-        """Return what the records of a message were expected to cost; 0 if nobody expects."""
+        """Return the cost that was expected of the records of a message; 0 without expectations.
+
+        Called by the controller on the driver, just before it passes the message to `observe`.
+        """
         return 0.0
 
     def _silent(self) -> bool:
-        """Whether no instance has a tracker, and so none will ever answer."""
+        """Return whether no instance has a tracker, so that none will ever answer."""
         return type(self).tracker is Learner.tracker
 
     @property
     def learns(self) -> bool:
-        """Whether what it has heard from instances changes its decisions."""
+        """Whether messages of instances change its decisions.
+
+        Read by the router on the executor: without it the router requests no snapshot. Read by the
+        controller on the driver, too.
+        """
         return self.measurements() is not None
 
     @property
     def running(self) -> bool:
-        """Whether the policy decides with what it has learnt."""
+        """Whether it decides with what it has learnt. It is for code; `state` is for people."""
         return True
 
     @property
     def state(self) -> str:
-        """The state the policy is in, for plots and journals."""
+        """Name of the state that the policy is in, for people.
+
+        Read by the controller on the driver, for stats and journal; by the simulator, for plots.
+        """
         return "RUN"
 
     @property
     def knows_truth(self) -> bool:
-        """Whether an engine should tell true slowdowns: for yardsticks only."""
+        """Whether the engine should send true slowdowns: for ideal policies of comparisons.
+
+        Read by the simulator only.
+        """
         return False

@@ -4,7 +4,7 @@ from penstock.policies.kernels import Float64
 
 
 def imbalance(busy_ms: Float64) -> float:
-    """Return the busiest over the mean, minus 1; 0 if nothing was busy.
+    """Return the busy time of the busiest instance over the mean, minus 1; 0 if none was busy.
 
     Example:
         >>> import numpy as np

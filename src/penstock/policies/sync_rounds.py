@@ -1,4 +1,4 @@
-"""The scheduler's state machine of POSG (Figure 3)."""
+"""The state machine of POSG's scheduler (Figure 3): rounds of synchronisation."""
 
 from enum import StrEnum
 
@@ -24,24 +24,25 @@ _STATE, _EPOCH, _ASKED = range(3)
 
 
 class SyncRounds:
-    """Knows whom to ask, whose answers are missing, and when to trust the estimates.
+    """Tracks the instances to ask, the missing answers, and whether estimates can be used.
 
-    ROUND ROBIN until every instance has sent its matrices (3.A, 3.B). SEND ALL: the next k
-    records carry a request each (3.C). WAIT ALL until all answers of this epoch are there (3.D):
-    they are applied together, and it is RUN (3.E). New matrices in any state but the first begin
-    the next epoch in SEND ALL (3.F); answers of older epochs are dropped.
+    The state is ROUND ROBIN until every instance has sent its matrices (3.A, 3.B). In SEND ALL each
+    of the next k records carries a request (3.C). In WAIT ALL answers of this epoch are missing
+    (3.D). Once all are there they are applied together, and the state is RUN (3.E). New matrices in
+    any state but the first start the next epoch in SEND ALL (3.F). Answers of older epochs are
+    dropped.
 
     Example:
-        >>> scheduler = SyncRounds(instances=2)
-        >>> scheduler.matrices_received(0); scheduler.state.value
+        >>> rounds = SyncRounds(instances=2)
+        >>> rounds.matrices_received(0); rounds.state.value
         'ROUND ROBIN'
-        >>> scheduler.matrices_received(1); scheduler.state.value
+        >>> rounds.matrices_received(1); rounds.state.value
         'SEND ALL'
-        >>> scheduler.ask(), scheduler.ask(), scheduler.state.value
+        >>> rounds.ask(), rounds.ask(), rounds.state.value
         (0, 1, 'WAIT ALL')
-        >>> scheduler.answer_received(0, epoch=1, delta_ms=5.0) is None
+        >>> rounds.answer_received(0, epoch=1, delta_ms=5.0) is None
         True
-        >>> scheduler.answer_received(1, epoch=1, delta_ms=-2.0), scheduler.state.value
+        >>> rounds.answer_received(1, epoch=1, delta_ms=-2.0), rounds.state.value
         (array([ 5., -2.]), 'RUN')
     """
 
@@ -53,16 +54,21 @@ class SyncRounds:
 
     @property
     def state(self) -> SyncState:
-        """The state it is in."""
+        """Present state of Figure 3."""
         return _ORDER[int(self._numbers[_STATE])]
 
     @property
+    def running(self) -> bool:
+        """Whether records go where estimates say: in WAIT ALL and RUN."""
+        return self.state in {SyncState.WAIT_ALL, SyncState.RUN}
+
+    @property
     def epoch(self) -> int:
-        """The current round of synchronisation, from 1 on; 0 before the first one."""
+        """Number of the present round of synchronisation, from 1 on; 0 before the first one."""
         return int(self._numbers[_EPOCH])
 
     def matrices_received(self, instance: int) -> None:
-        """Transitions A, B and F."""
+        """Receive the matrices of an instance (transitions A, B and F)."""
         self._known[instance] = True
         if self._known.all():
             self._numbers[_EPOCH] += 1
@@ -71,7 +77,7 @@ class SyncRounds:
             self._go(SyncState.SEND_ALL)
 
     def ask(self) -> int:
-        """Return the instance whose request goes out now; transition C after the last one."""
+        """Return the instance that gets the next request; transition C follows the last one."""
         if self.state is not SyncState.SEND_ALL:
             raise PenstockError(f"requests are sent in SEND ALL only; the state is {self.state}")
         instance = int(self._numbers[_ASKED])
@@ -81,7 +87,10 @@ class SyncRounds:
         return instance
 
     def answer_received(self, instance: int, epoch: int, delta_ms: float) -> Float64 | None:
-        """Transitions D and E: return the differences of all instances once they are complete."""
+        """Receive an answer; return the differences of all instances once they are complete.
+
+        These are the transitions D and E.
+        """
         if epoch != self.epoch:
             return None
         self._deltas_ms[instance] = delta_ms
@@ -94,5 +103,5 @@ class SyncRounds:
         self._numbers[_STATE] = _ORDER.index(state)
 
     def arrays(self) -> Arrays:
-        """Everything it remembers, for snapshots; the arrays are the ones in use."""
+        """Return everything it remembers, for snapshots; the arrays are the ones in use."""
         return {"known": self._known, "deltas_ms": self._deltas_ms, "numbers": self._numbers}

@@ -1,4 +1,4 @@
-"""What an instance does to be known: measure its records, and tell the scheduler."""
+"""Trackers: they measure the records of an instance, and send messages to its policy."""
 
 from enum import StrEnum
 
@@ -18,9 +18,9 @@ class TrackerState(StrEnum):
 
 
 class WhenAsked:
-    """Answers every request with its true clock and all it has measured since the last one.
+    """Answers every request with its true clock and all costs measured since the last answer.
 
-    One message does what POSG needs two kinds for: matrices, and replies to synchronisation.
+    One message replaces both messages of POSG: matrices, and replies to synchronisation.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -46,38 +46,41 @@ class WhenAsked:
         finished_ms: float,
         request: SyncRequest | None = None,
     ) -> list[Feedback]:
-        """Measure; answer if the last record carried a request."""
+        """Measure the records; answer if the last one carried a request."""
         self.model.update(keys, costs_ms)
         if request is None:
             return []
         delta_ms = finished_ms - request.estimate_ms
-        return [Feedback(self.instance, self.model.hand_over(), request.epoch, delta_ms)]
+        answer = Feedback(
+            self.instance, self.model.hand_over(), epoch=request.epoch, delta_ms=delta_ms
+        )
+        return [answer]
 
     def finish(self) -> list[Feedback]:
-        """Send what was measured."""
+        """Send the measured costs."""
         return [Feedback(self.instance, self.model.hand_over())]
 
 
 class WhenStable:
-    r"""The operator's state machine of POSG (Figure 2): send the matrices when they are stable.
+    r"""The state machine of POSG's operator (Figure 2): send the matrices when they are stable.
 
-    START until N records are executed (2.A: take a snapshot S of the cells' means); then, in
-    STABILIZING, every N records: if the relative change against the snapshot
+    The state is START until N records are executed; then a snapshot S of the cells' means is taken
+    (2.A). In STABILIZING the relative change against the snapshot is computed every N records:
 
     $$\eta = \frac{\sum_{i,j} |S[i,j] - W[i,j] / F[i,j]|}{\sum_{i,j} S[i,j]}$$
 
-    is at most $\mu$, send the matrices, reset them and go to START (2.C), otherwise take a new
-    snapshot (2.B). A record with a request is answered by the difference between the cumulated
-    execution time and the scheduler's estimate of it.
+    If it is at most $\mu$, the matrices are sent and reset, and the state is START (2.C). Otherwise
+    a new snapshot is taken (2.B). The answer to a request is the difference between the cumulated
+    execution time and the estimate in the request.
 
     Args:
-        instance: whose records these are.
-        model: an empty pair of matrices.
-        window: N, in records.
-        tolerance: mu, > 0.
+        instance: number of the instance.
+        model: empty pair of matrices.
+        window: N, number of records between two snapshots.
+        tolerance: mu, relative change up to which matrices are stable, > 0.
 
     Deviations:
-        Cells that are empty in the snapshot take no part in eta: with them most skewed streams
+        Cells that are empty in the snapshot do not count in eta: with them most skewed streams
         never become stable.
     """
 
@@ -115,7 +118,7 @@ class WhenStable:
         return messages
 
     def finish(self) -> list[Feedback]:
-        """Send the matrices, stable or not: nobody will make them so."""
+        """Send the matrices, stable or not, because no more records follow."""
         return [Feedback(self.instance, self.model.hand_over())]
 
     def _close_window(self) -> list[Feedback]:
@@ -131,7 +134,7 @@ class WhenStable:
 
 
 def relative_change(before: Float64, now: Float64) -> float:
-    """Eq. 1 over the cells that were not empty (NaN) before."""
+    """Return eta (Eq. 1) over the cells that were not empty (NaN) before."""
     seen = ~np.isnan(before)
     total = float(before[seen].sum())
     change = float(np.abs(before[seen] - now[seen]).sum())

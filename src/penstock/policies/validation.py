@@ -1,4 +1,4 @@
-"""Checks of parameters, each with a message that names the parameter and the value."""
+"""Checks of parameters; their messages name the parameter and the value."""
 
 import math
 import re
@@ -27,7 +27,7 @@ def whole(name: str, value: object, *, least: int, most: int | None = None) -> i
 
 
 def between(name: str, value: object, low: float, high: float, *, closed: str = "") -> float:
-    """Return `value` if it is a number in the interval; `closed` names closed ends: "low high"."""
+    """Return `value` if it is in the interval; `closed` has the closed ends: "low high"."""
     number = finite(name, value)
     low_open, high_open = "low" not in closed, "high" not in closed
     too_low = number < low or (low_open and number == low)
@@ -70,8 +70,8 @@ def at_least_zero(name: str, value: object) -> float:
 
 
 def _is_ready(values: object, dtype: type[N]) -> TypeGuard[npt.NDArray[N]]:
-    # Writeable, although nothing is written: kernels have another type for read-only arrays
-    # (as they come from Arrow), and would be compiled once more.
+    # Writeable, although nothing is written: Numba has another type for read-only arrays, such as
+    # those of Arrow, and would compile each kernel a second time.
     return (
         isinstance(values, np.ndarray)
         and values.dtype == dtype
@@ -81,7 +81,7 @@ def _is_ready(values: object, dtype: type[N]) -> TypeGuard[npt.NDArray[N]]:
 
 
 def int64_keys(name: str, values: npt.ArrayLike) -> Int64:
-    """Return the keys as a contiguous one-dimensional int64 array (no copy where it is one)."""
+    """Return the keys as a contiguous one-dimensional int64 array, without a copy if possible."""
     if _is_ready(values, np.int64):
         return values
     array = np.asarray(values)
@@ -126,7 +126,7 @@ def _first_bad(values: Float64) -> int:
 
 
 def known(what: str, value: str, names: Iterable[str]) -> str:
-    """Return `value` if it is one of `names`; otherwise name the nearest one."""
+    """Return `value` if it is one of `names`; the error suggests the nearest name."""
     choices = sorted(names)
     if value in choices:
         return value

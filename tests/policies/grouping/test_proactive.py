@@ -92,10 +92,13 @@ def test_round_robin_until_everyone_has_answered():
     grouping = Proactive(3)
     grouping.observe(Feedback(0, told(key_1=10.0), delta_ms=0.0))
     grouping.observe(Feedback(2, told(key_1=10.0), delta_ms=0.0))
-    assert grouping.state == "ROUND ROBIN"
+    assert (grouping.state, grouping.running) == ("ROUND ROBIN", False)
     assert grouping.route([1] * 4).tolist() == [0, 1, 2, 0]
     grouping.observe(Feedback(1, told(key_1=10.0), delta_ms=0.0))
-    assert grouping.state == "RUN"
+    assert (grouping.state, grouping.running) == ("RUN", True)
+    again = grouping.clone()
+    again.restore(grouping.snapshot())
+    assert again.running
 
 
 def test_clocks_by_hand():

@@ -89,20 +89,20 @@ def test_round_robin_then_send_all_then_wait_all_then_run():
         grouping.observe(Feedback(instance, matrices([(1, 10)])))
     # Still in turn, and nothing is counted, although the cost on 2 is known.
     assert [step(grouping) for _ in range(2)] == [(1, None), (2, None)]
-    assert grouping.state == "ROUND ROBIN"
+    assert (grouping.state, grouping.running) == ("ROUND ROBIN", False)
     grouping.observe(Feedback(1, matrices([(1, 10)])))
-    assert grouping.state == "SEND ALL"
+    assert (grouping.state, grouping.running) == ("SEND ALL", False)
     # In turn from 0 on; the estimate includes the record that carries it.
     for expected in range(3):
         instance, request = step(grouping)
         assert (instance, request.instance) == (expected, expected)
         assert (request.epoch, request.estimate_ms) == (1, 10.0)
-    assert grouping.state == "WAIT ALL"
+    assert (grouping.state, grouping.running) == ("WAIT ALL", True)
     assert [step(grouping) for _ in range(3)] == [(0, None), (1, None), (2, None)]
     for instance, delta in enumerate((30.0, 0.0, 5.0)):
-        assert grouping.state == "WAIT ALL"
+        assert (grouping.state, grouping.running) == ("WAIT ALL", True)
         grouping.observe(Feedback(instance, epoch=1, delta_ms=delta))
-    assert grouping.state == "RUN"
+    assert (grouping.state, grouping.running) == ("RUN", True)
     # 50, 20, 25: differences were applied to what has been given since, too.
     assert [step(grouping)[0] for _ in range(4)] == [1, 2, 1, 2]
 

@@ -136,7 +136,7 @@ def test_the_last_places_are_for_the_hot_key():
     keys = zipf_keys(np.random.default_rng(0), 100_000, 10_000, exponent=2.0)
     grouping = RandomChoices(10, half_life=None)
     routed = grouping.route(keys)
-    assert 0 in grouping._reserved
+    assert 0 in grouping._bins.reserved
     rare = keys > 100
     assert replication(keys[rare], routed[rare], 10) < 1.6
 
@@ -172,7 +172,7 @@ def test_resize_forgets_who_had_the_last_places():
     grouping = RandomChoices(4, half_life=None)
     grouping.route(hot_and_cold())
     grouping.resize(2)
-    assert grouping._reserved.tolist() == grouping._votes.tolist() == [0, 0]
+    assert grouping._bins.reserved.tolist() == grouping._bins.votes.tolist() == [0, 0]
     assert set(grouping.route(np.arange(200)).tolist()) == {0, 1}
 
 

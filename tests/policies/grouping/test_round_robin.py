@@ -31,4 +31,4 @@ def test_asks_for_nothing():
     assert grouping.tracker(0) is None
     assert grouping.fan_out == 2
     assert not grouping.knows_truth
-    assert grouping.state == "RUN"
+    assert (grouping.state, grouping.running) == ("RUN", True)

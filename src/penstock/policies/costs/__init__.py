@@ -1,4 +1,4 @@
-"""Cost models: what will this record cost?"""
+"""Cost models: estimates of the cost of a record by its key."""
 
 from penstock.policies.costs.base import CostModel
 from penstock.policies.costs.count_min import CountMin

@@ -1,4 +1,4 @@
-"""The cost model: what will a record with this key cost?"""
+"""The base of cost models."""
 
 from abc import ABC, abstractmethod
 from typing import Self
@@ -12,34 +12,58 @@ from penstock.policies.kernels import Float64
 class CostModel(Policy, ABC):
     """Learns costs (milliseconds of execution) by key, in bounded memory.
 
-    Models of the same parameters can be merged, and forget by `decay`, so that one instance's
-    measurements can be sent to another place and old ones fade.
+    Models with the same parameters can be merged, so that measurements of several instances can be
+    joined. Old measurements fade by `decay`.
     """
 
     family = "cost model"
 
     @abstractmethod
     def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
-        """Learn from executed records: their keys and what each of them cost."""
+        """Learn from executed records.
+
+        Called by trackers on the executor, for each Arrow batch.
+
+        Args:
+            keys: keys of the records.
+            costs_ms: cost of each record.
+        """
 
     @abstractmethod
     def estimate(self, keys: npt.ArrayLike) -> Float64:
-        """Estimated cost of a record of each key; the mean where the key is not known."""
+        """Return the estimated cost of a record of each key; a mean for unknown keys.
+
+        Called by groupings and shedders on the executor, for each Arrow batch; by policies on the
+        driver, for each report.
+        """
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Learn all that another model of the same kind has learnt."""
+        """Learn everything that another model of the same kind has learnt.
+
+        Called on the executor at the end of a task, to send its measurements as one model; by
+        policies on the driver that keep a model.
+        """
 
     @abstractmethod
     def decay(self, factor: float) -> None:
-        """Let what has been learnt count `factor` times as much, 0 < factor <= 1."""
+        """Multiply the weight of everything learnt by `factor`, 0 < factor <= 1.
+
+        Called by the conformance checks only; the pooled costs of policies age in their kernel.
+        """
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget everything, in memory of its own: what was handed out stays as it is."""
+        """Forget everything in new memory: models that were handed over stay as they are.
+
+        Called by `hand_over`, and by policies that replace their model.
+        """
 
     def hand_over(self) -> Self:
-        """Return all that was learnt as a model of its own, and start anew."""
+        """Return everything learnt as a model of its own, and start again.
+
+        Called by trackers on the executor, for each message with costs.
+        """
         learnt = object.__new__(type(self))  # `copy.copy` takes ten times as long
         learnt.__dict__.update(self.__dict__)
         self.clear()
@@ -47,5 +71,5 @@ class CostModel(Policy, ABC):
 
     @property
     def message_bytes(self) -> int:
-        """Bytes that have to be sent for another place to merge this model."""
+        """Size of this model in a message. Read by the simulator only."""
         return self.memory_bytes

@@ -1,4 +1,4 @@
-r"""The paper's pair of Count-Min matrices: how often, and how long in total."""
+"""The paper's pair of Count-Min matrices: frequencies and cumulated costs."""
 
 import math
 
@@ -25,13 +25,13 @@ class CountMin(CostModel):
     $$\hat w_t = W[i^*, h_{i^*}(t)] / F[i^*, h_{i^*}(t)], \qquad
       i^* = \arg\min_i F[i, h_i(t)]$$
 
-    It always lies between the smallest and the largest cost seen (Eq. 6). It is good for skewed
-    keys, where the frequent ones own their cells, and near the mean cost for uniform ones.
+    The estimate lies between the smallest and the largest cost seen (Eq. 6). It is good for skewed
+    keys, because frequent keys own their cells. For uniform keys it is near the mean cost.
 
     Args:
         epsilon: precision, in (0, 1); ceil(e / epsilon) columns.
         delta: probability of a larger error, in (0, 1); ceil(log2(1 / delta)) rows.
-        seed: what the hash functions are drawn with; only equal seeds can be merged.
+        seed: seed of the hash functions; only models with equal seeds can be merged.
 
     Example:
         >>> model = CountMin(epsilon=0.05, delta=0.1)
@@ -45,9 +45,10 @@ class CountMin(CostModel):
         POSG (Rivetti et al., 2015), sections III-A, III-B and IV-B.
 
     Deviations:
-        Rows use the logarithm to base 2 (4 rows for delta = 0.1 as in the paper's set-up; the
-        natural one gives 3). 55 columns where the paper says 54. An unseen key (F = 0 in some
-        row) is estimated by the mean of all records, where the listing divides by zero.
+        The number of rows uses the logarithm to base 2: 4 rows for delta = 0.1, like the paper's
+        set-up; the natural logarithm gives 3. There are 55 columns; the paper has 54. The listing
+        divides by zero for an unseen key (F = 0 in some row); here the mean of all records is its
+        estimate.
     """
 
     name = "count_min"
@@ -63,7 +64,7 @@ class CountMin(CostModel):
 
     @property
     def coefficients(self) -> UInt64:
-        """The rows' hash functions, for kernels that estimate record by record."""
+        """Hash functions of the rows, for kernels that estimate record by record."""
         return self._hashes.coefficients
 
     def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
@@ -80,25 +81,27 @@ class CountMin(CostModel):
         return out
 
     def mean_ms(self) -> float:
-        """Mean cost of all records; 0 before the first one."""
-        # Every record is once in every row: the first row is as good as any.
+        """Return the mean cost of all records; 0 before the first one."""
+        # Every row holds every record once, so any row gives the same sums.
         records = float(self.frequency[0].sum())
         return float(self.cumulated_ms[0].sum()) / records if records else 0.0
 
     def cell_means(self) -> Float64:
-        """W / F per cell, NaN for empty cells: the snapshot S of section III-B."""
+        """Return W / F of each cell, NaN for empty cells: the snapshot S of section III-B."""
         with np.errstate(invalid="ignore"):
             return np.where(self.frequency > 0, self.cumulated_ms / self.frequency, np.nan)
 
     def merge(self, other: "CountMin") -> None:
         """Add the matrices of a model with the same parameters."""
         if self != other:
-            raise PenstockError(f"only equal parameters can be merged; got {other!r}, am {self!r}")
+            raise PenstockError(
+                f"only equal parameters can be merged; this is {self!r}, got {other!r}"
+            )
         self.frequency += other.frequency
         self.cumulated_ms += other.cumulated_ms
 
     def decay(self, factor: float) -> None:
-        """Scale both matrices; estimates stay, new records weigh more."""
+        """Scale both matrices: estimates stay the same, and new records weigh more."""
         weight = between("factor", factor, 0, 1, closed="high")
         self.frequency *= weight
         self.cumulated_ms *= weight
@@ -128,7 +131,7 @@ def _update(
 def estimate_one(
     key: np.int64, coefficients: UInt64, frequency: Float64, cumulated: Float64, unseen_ms: float
 ) -> float:
-    """Listing III.2, lines 10 and 11; `unseen_ms` for a key with an empty cell."""
+    """Estimate a key (Listing III.2, lines 10 and 11); `unseen_ms` if one of its cells is empty."""
     rows, columns = frequency.shape
     fewest = np.inf
     total = 0.0

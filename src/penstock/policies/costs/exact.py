@@ -1,4 +1,4 @@
-"""Exact costs, for policies that know everything."""
+"""Exact costs, for ideal policies of comparisons."""
 
 from collections.abc import Sequence
 
@@ -15,19 +15,19 @@ from penstock.policies.validation import between, int64_keys, non_negatives
 class Exact(CostModel):
     r"""The true cost of every key, given beforehand.
 
-    What it is told later (`update`, `merge`) replaces what it knew. It never forgets, and its
-    memory is that of all keys: it is the yardstick, not a model to run with.
+    Later costs (`update`, `merge`) replace earlier ones. It never forgets, and holds all keys in
+    memory: it is for comparisons, not for production.
 
     Args:
         keys: all keys, each once.
-        costs_ms: their costs.
+        costs_ms: cost of each key.
 
     Example:
         >>> Exact(keys=[5, 3], costs_ms=[50.0, 30.0]).estimate([3, 5, 3])
         array([30., 50., 30.])
 
     References:
-        POSG (Rivetti et al., 2015), section V-B: what Full Knowledge is fed with.
+        POSG (Rivetti et al., 2015), section V-B: the input of Full Knowledge.
     """
 
     name = "exact"
@@ -42,7 +42,7 @@ class Exact(CostModel):
         self.clear()
 
     def update(self, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> None:
-        """Replace the costs of these keys; of several costs of a key the last one counts."""
+        """Replace the costs of these keys; the last of several costs of a key counts."""
         array = int64_keys("keys", keys)
         costs = non_negatives("costs_ms", costs_ms, array.size)
         together = np.concatenate([array[::-1], self._keys])
@@ -50,7 +50,7 @@ class Exact(CostModel):
         self._costs = np.concatenate([costs[::-1], self._costs])[first]
 
     def estimate(self, keys: npt.ArrayLike) -> Float64:
-        """Return the costs; a key that was never told is an error."""
+        """Return the costs; an unknown key is an error."""
         array = int64_keys("keys", keys)
         if not array.size:
             return np.empty(0)
@@ -61,15 +61,15 @@ class Exact(CostModel):
         return self._costs[where]
 
     def merge(self, other: "Exact") -> None:
-        """Take over what the other knows."""
+        """Take over the costs of another model."""
         self.update(other._keys, other._costs)
 
     def decay(self, factor: float) -> None:
-        """Do nothing: what is exact does not fade."""
+        """Do nothing: exact costs do not fade."""
         between("factor", factor, 0, 1, closed="high")
 
     def clear(self) -> None:
-        """Go back to what was given in the beginning."""
+        """Go back to the costs that were given in the beginning."""
         self._keys = np.empty(0, dtype=np.int64)
         self._costs = np.empty(0)
         if np.size(self.keys) == 0:

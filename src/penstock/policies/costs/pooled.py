@@ -1,37 +1,48 @@
-"""What instances of different speed measure together: one table of costs, and their slowdowns."""
+"""One table of costs that instances of different speed measure together, and their slowdowns."""
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import heavy_hitters
-from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
+from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
 from penstock.policies.costs.space_saving import SpaceSaving
-from penstock.policies.kernels import Float64, UInt16, UInt64, kernel
+from penstock.policies.kernels import Float64, kernel
 
-# Variance of the slowdown of an instance that has not been heard of.
+# Variance of the slowdown of an instance that has sent nothing yet.
 _UNKNOWN = 0.1
-# Comparisons of costs of the same key after which their variance is known half.
+# Comparisons of costs of one key after which their measured and assumed variance weigh the same.
 _PAIRS = 32.0
 # The table is aged in steps of this share of its half-life.
 _AGING = 1 / 32
 
 
-class PooledCosts:
-    r"""One table of what records cost, learnt from all instances, and a slowdown for each.
+# Everything that a pool has learnt, and how fast it forgets (a plain tuple for the reason that is
+# given at `heavy_hitters.Table`):
+#   costs: table of the costs on an average instance,
+#   slowdown: cost of a record on each instance over its cost on an average one,
+#   uncertainty: variance of each slowdown,
+#   drift: expected change of a slowdown within 1,000 records of its instance (standard deviation),
+#   half_life: number of records after which a measurement counts half,
+#   unaged: number of records since the table was last aged, as an array of one.
+Pool = tuple[Table, Float64, Float64, float, float, Float64]
 
-    The slowdown $s_i$ follows the ratio of measured to expected costs of keys that are known,
-    through a Kalman filter: at once where keys tell the costs, slowly where they do not. What
-    instance $i$ has measured is divided by it before the table learns. Slowdowns are relative:
-    what all have in common goes to the table, so that their mean stays 1.
+
+class PooledCosts:
+    r"""One table of costs of records, learnt from all instances, and a slowdown for each of them.
+
+    The slowdown $s_i$ follows the ratio of measured to expected costs of known keys, through a
+    Kalman filter. It moves at once if keys predict the costs, and slowly if they do not. Costs
+    measured by instance $i$ are divided by $s_i$ before the table learns them. Slowdowns are
+    relative: a factor that all of them share goes to the table, so that their mean stays 1.
 
     Args:
-        instances: how many measure, >= 1.
-        capacity: entries of the table per instance; it has at most 65,535 in all.
-        half_life: records after which a measurement counts half.
-        drift: how much a slowdown is expected to change within 1,000 records of an instance
-            (standard deviation).
-        seed: of the table's index.
+        instances: number of instances that measure, >= 1.
+        capacity: entries of the table per instance; the table has at most 65,535 in all.
+        half_life: number of records after which a measurement counts half.
+        drift: expected change of a slowdown within 1,000 records of its instance (standard
+            deviation).
+        seed: seed of the hash function of the table's index.
 
     Example:
         >>> costs = PooledCosts(instances=2, capacity=8)
@@ -57,28 +68,33 @@ class PooledCosts:
         self.heard = np.zeros(instances, dtype=np.bool_)
         self._uncertainty = np.full(instances, _UNKNOWN)
         self._unaged = np.zeros(1)
+        self._pool: Pool = (
+            self.table.table,
+            self.slowdown,
+            self._uncertainty,
+            drift,
+            half_life,
+            self._unaged,
+        )
 
     def estimate(self, keys: npt.ArrayLike) -> Float64:
-        """Return what records of these keys cost on an average instance."""
+        """Return the expected cost of a record of each key on an average instance."""
         return self.table.estimate(keys)
 
     def expected_total_ms(self, instance: int, measured: SpaceSaving) -> float:
-        """Return what the measured records were expected to cost on an instance."""
+        """Return the total cost that was expected of the measured records on an instance."""
         hits = measured.hits()
         expected = float((self.table.estimate(measured.keys()) * hits).sum())
         evicted = measured.records - float(hits.sum())
-        expected += evicted * heavy_hitters.mean_of_rest(self.table.table[2])
+        expected += evicted * self.table.rest_ms
         return expected * float(self.slowdown[instance])
 
     def learn(self, instance: int, measured: SpaceSaving) -> None:
-        """Learn what an instance has measured."""
+        """Learn the costs that an instance has measured."""
         if not measured.records:
             return
         self.heard[instance] = True
-        entries, _, totals, _ = measured.table
-        speed = self.slowdown, self._uncertainty, self.drift
-        args = *speed, self.half_life, self._unaged, entries, totals, *self.table.table
-        _learn(instance, *args)
+        _learn(instance, measured.table, self._pool)
 
     def resized(self, instances: int, capacity: int) -> "PooledCosts":
         """Return the same costs for another number of instances; new ones are of average speed."""
@@ -94,7 +110,7 @@ class PooledCosts:
         return other
 
     def arrays(self) -> Arrays:
-        """Everything it remembers, for snapshots; the arrays are the ones in use."""
+        """Return everything it remembers, for snapshots; the arrays are the ones in use."""
         return {
             "slowdown": self.slowdown,
             "uncertainty": self._uncertainty,
@@ -105,26 +121,15 @@ class PooledCosts:
 
 
 @kernel
-def _learn(
-    instance: int,
-    slowdown: Float64,
-    uncertainty: Float64,
-    drift: float,
-    half_life: float,
-    unaged: Float64,
-    measured: Entries,
-    measured_totals: Float64,
-    entries: Entries,
-    index: UInt16,
-    totals: Float64,
-    coefficients: UInt64,
-) -> None:
-    """Learn an instance's slowdown from keys that are known, then its costs without slowdown."""
-    args = entries, index, totals, coefficients
-    there_ms, here_ms = heavy_hitters.compare(measured, measured_totals, *args)
-    records = measured_totals[heavy_hitters.RECORDS]
+def _learn(instance: int, measured: Table, pool: Pool) -> None:
+    """Learn the slowdown of an instance from known keys, then its costs without the slowdown."""
+    costs, slowdown, uncertainty, drift, half_life, unaged = pool
+    _, _, totals, _ = costs
+    _, _, gained, _ = measured
+    there_ms, here_ms = heavy_hitters.compare(costs, measured)
+    records = gained[heavy_hitters.RECORDS]
     if there_ms > 0 and here_ms > 0:
-        # A Kalman filter: the clearer the measurement and the older the estimate, the more.
+        # A Kalman filter: a clear measurement and an old estimate both increase the weight.
         uncertainty[instance] += drift * drift * records / 1000
         noise = heavy_hitters.variance_within(totals, _PAIRS) * records / here_ms**2
         total = uncertainty[instance] + noise
@@ -132,11 +137,11 @@ def _learn(
         seen = min(max(there_ms / here_ms, slowdown[instance] / 2), slowdown[instance] * 2)
         slowdown[instance] += weight * (seen - slowdown[instance])
         uncertainty[instance] *= 1 - weight
-    heavy_hitters.merge(measured, measured_totals, 1 / slowdown[instance], *args)
+    heavy_hitters.merge(costs, measured, 1 / slowdown[instance])
     unaged[0] += records
     if unaged[0] >= _AGING * half_life:
-        # Slowdowns are relative: what all of them have in common belongs to the costs.
+        # Slowdowns are relative: the factor that all of them share belongs to the costs.
         common = slowdown.mean()
         slowdown /= common
-        heavy_hitters.age(entries, totals, 0.5 ** (unaged[0] / half_life), common)
+        heavy_hitters.age(costs, 0.5 ** (unaged[0] / half_life), common)
         unaged[0] = 0

@@ -1,4 +1,4 @@
-"""Groupings: which instance gets which record."""
+"""Groupings: they assign records to instances."""
 
 from penstock.policies.grouping.base import Grouping, Routed
 from penstock.policies.grouping.bounded_hash import BoundedHash

@@ -1,4 +1,4 @@
-"""The grouping: which instance gets which record."""
+"""The base of groupings, which assign records to instances."""
 
 from abc import ABC, abstractmethod
 from typing import NamedTuple
@@ -17,9 +17,9 @@ class Routed(NamedTuple):
     """The outcome of routing some records.
 
     Attributes:
-        instances: where they go, in their order.
-        answerable: whether the last one may be answered by its instance.
-        request: what the last one carries to its instance.
+        instances: instance of each record, in the order of the records.
+        answerable: whether the instance of the last record may answer after it.
+        request: request that the last record carries to its instance.
     """
 
     instances: Int32
@@ -30,7 +30,7 @@ class Routed(NamedTuple):
 class Grouping(Learner, ABC):
     """Decides for every record which of the operator's instances gets it.
 
-    A grouping of your own needs `route` only; to learn, see `Learner`.
+    Your own grouping needs `route` only; to learn, see `Learner`.
 
     Args:
         instances: number of parallel instances k, >= 1.
@@ -52,28 +52,39 @@ class Grouping(Learner, ABC):
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Return the instance of each record.
 
+        Called by the simulator, for the next records of a source; by `route_together`, unless a
+        grouping overrides that.
+
         Args:
-            keys: the records' keys as int64, in the order of arrival.
-            now_ms: when each record is routed. Without it all are routed at time 0: what counts
-                then is the time until all of them are done.
+            keys: keys of the records as int64, in the order of arrival.
+            now_ms: time at which each record is routed. Without it all records are routed at time
+                0, and the goal is to finish all of them early.
         """
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Route records that are all there at once, and so may be looked at in any order."""
+        """Route records that arrive together, and may be assigned in any order.
+
+        Called by the router on the executor, for each Arrow batch.
+        """
         return self.route(keys)
 
     def begin(self, router: int) -> None:
         """Begin a batch: all instances are idle, and several routers share them.
 
+        Called by the router on the executor, at the start of each task; by the simulator, for each
+        source but the first.
+
         Args:
-            router: number of this one; each starts at another instance.
+            router: number of this router; each router starts at another instance.
         """
 
     def route_until_answer(self, keys: Int64, now_ms: Float64) -> Routed:
-        """Route the first records: up to one whose execution may be answered by its instance.
+        """Route the first records, up to a record whose instance may answer after it.
 
-        What an instance answers may change the routing of the next record, so an engine that
-        delivers answers in time routes in such steps. The decisions are those of `route`.
+        An answer may change the routing of the next record, so an engine that delivers answers in
+        time routes in such steps. The decisions are those of `route`.
+
+        Called by the simulator only.
         """
         if self._silent():
             return Routed(self.route(keys, now_ms))
@@ -84,12 +95,15 @@ class Grouping(Learner, ABC):
 
     @property
     def fan_out(self) -> int:
-        """On how many instances at most the records of one key may end."""
+        """Largest number of instances that records of one key may go to.
+
+        Read by the conformance checks only.
+        """
         return self.instances
 
     @property
     def moves(self) -> int:
-        """How many virtual workers it has moved between instances."""
+        """Number of virtual workers moved between instances. Read by the simulator only."""
         return 0
 
 
@@ -102,12 +116,12 @@ def checked(keys: npt.ArrayLike, now_ms: npt.ArrayLike | None) -> tuple[Int64, F
 
 
 _STEPS = np.iinfo(np.uint16).max
-# Share of an instance's mean load up to which one record does not matter.
+# Largest cost of a record that does not matter, as a share of the mean load of an instance.
 _NEGLIGIBLE = 0.005
 
 
 def idle_clocks(instances: int, router: int) -> Float64:
-    """Clocks of idle instances that differ just enough for ties to start at another one."""
+    """Return clocks of idle instances; tiny differences make ties start at the router's number."""
     turns: Float64 = ((np.arange(instances) - router) % instances).astype(np.float64)
     return turns * 1e-9
 
@@ -123,13 +137,13 @@ def resized(array: Float64, length: int, fill: float) -> Float64:
 def longest_first(costs_ms: Float64, clock_ms: Float64, slowdown: Float64) -> Int32:
     """Assign records by decreasing cost, and return their instances in the order of arrival.
 
-    With exact costs the makespan is at most 4/3 - 1/(3k) times the optimum (Graham, 1969). Where
-    no record matters, the order of arrival is as good: it is at most one record above the mean.
+    With exact costs the makespan is at most 4/3 - 1/(3k) times the optimum (Graham, 1969). If all
+    records are short, the order of arrival is as good: it is at most one record above the mean.
 
     Args:
         costs_ms: cost of each record on an instance with slowdown 1.
         clock_ms: finish clock of each instance, moved on in place.
-        slowdown: of each instance.
+        slowdown: slowdown of each instance.
     """
     now = np.zeros(costs_ms.size)
     out = np.empty(costs_ms.size, dtype=np.int32)
@@ -137,7 +151,7 @@ def longest_first(costs_ms: Float64, clock_ms: Float64, slowdown: Float64) -> In
     if longest_ms <= _NEGLIGIBLE * float(costs_ms.sum()) / clock_ms.size:
         assign(costs_ms, now, clock_ms, slowdown, out)
         return out
-    # In 65,536 steps: as good as exact, and sorted by radix, ten times as fast.
+    # Costs in 65,536 steps are as good as exact ones, and radix sort is ten times as fast.
     shortness = (_STEPS * (1 - costs_ms / longest_ms)).astype(np.uint16)
     order = np.argsort(shortness, kind="stable")
     assigned = np.empty_like(out)

@@ -1,4 +1,4 @@
-"""Consistent grouping: virtual workers that move from busy to idle workers."""
+"""Consistent grouping: virtual workers move from busy to idle instances."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,38 +15,38 @@ _NEVER = 0
 
 
 class Consistent(Grouping):
-    r"""Consistent grouping (CG): PoRC over virtual workers, which workers exchange.
+    r"""Consistent grouping (CG): PoRC over virtual workers, which instances exchange.
 
-    All virtual workers get the same load, by PoRC; each belongs to an instance. An instance
-    measures its utilization $U$ in every time slot and says *busy* if $U > \theta_b$, *idle* if
+    PoRC gives all virtual workers the same load; each of them belongs to an instance. An instance
+    measures its utilization $U$ in every time slot. It is *busy* if $U > \theta_b$ and *idle* if
     $U < \theta_i$. Busy and idle instances wait in two queues, first come first served; a pair of
-    them moves virtual workers. So instances end up with shares that fit their capacities, which
-    nobody needs to know, and nothing but the routing of later records changes.
+    them moves virtual workers. So instances get shares that fit their capacities, although the
+    capacities are unknown. Only the routing of later records changes.
 
     An instance with $v$ virtual workers has $v (1 - \theta / U)$ too many, with $\theta$ in the
-    middle of both thresholds. A pair moves `stride` times what the busy one has too many and the
-    idle one too few, and at least one.
+    middle of both thresholds. Take the surplus of the busy instance and the lack of the idle one:
+    a pair moves `stride` times the smaller of the two, and at least one virtual worker.
 
-    A busy instance that finds no idle one gives to the instance that is not busy and was so least
-    recently, as otherwise all others could sit between the thresholds for ever.
+    Without an idle instance, a busy one gives to an instance that is not busy: the one whose last
+    busy signal is oldest. Otherwise all others could stay between the thresholds for ever.
 
-    With $C = \sum c_w$, load $\rho$ and the slowest worker's $c_{min}$ it takes more than
+    With $C = \sum c_w$, load $\rho$ and the capacity $c_{min}$ of the slowest instance, more than
 
     $$\frac{\rho C}{n c_{min} (\theta_b - \theta_i)}$$
 
-    virtual workers per instance, or a single move turns a busy worker into an idle one. Far more
-    of them converge slowly if one moves at a time.
+    virtual workers per instance are needed. With fewer, a single move turns a busy instance into an
+    idle one. With far more, convergence is slow if one moves at a time.
 
     Args:
         instances: number of parallel instances n, >= 1.
-        virtual_workers: of each instance at the start, >= 1.
-        epsilon: how far above the mean a virtual worker may be loaded, > 0.
+        virtual_workers: number of virtual workers of each instance at the start, >= 1.
+        epsilon: part of the mean load by which a virtual worker may be above it, > 0.
         idle: utilization below which an instance is idle, > 0.
         busy: utilization above which an instance is busy, > idle.
-        stride: part of what is too much that moves at once, 0 to 1; 0 moves one at a time.
-        probes: choices tried for a key (PoRC).
-        half_life: records a virtual worker after which a load counts half; None for lifetime.
-        seed: what the hash function is drawn with.
+        stride: part of the surplus that moves at once, 0 to 1; 0 moves one at a time.
+        probes: number of choices tried for a key (PoRC).
+        half_life: records per virtual worker after which a load counts half; None for lifetime.
+        seed: seed that the hash function is drawn with.
 
     Example:
         >>> cg = Consistent(instances=2, virtual_workers=4, stride=0)
@@ -60,9 +60,10 @@ class Consistent(Grouping):
 
     Deviations:
         An instance keeps at least one virtual worker: without any it would get no records whose
-        acknowledgements could carry its signals. A virtual worker returns home if it can. The paper
-        moves one virtual worker a signal (`Consistent.as_published`): with 100 of them a change of
-        capacities takes longer than most streams stay the same (`docs/cg.md`).
+        acknowledgements could carry its signals. Virtual workers return to their first instance if
+        possible. The paper moves one virtual worker per signal (`Consistent.as_published`). With
+        100 of them, adapting to new capacities takes longer than most streams stay the same
+        (`docs/cg.md`).
     """
 
     name = "cg"
@@ -93,55 +94,55 @@ class Consistent(Grouping):
         count = self.instances * self.virtual_workers
         self._bins = RandomChoices(count, epsilon, probes, half_life, seed)
         self._owner = self._homes(count)
-        # Signals taken, and virtual workers moved.
+        # Number of signals received, and of virtual workers moved.
         self._clocks = np.zeros(2, dtype=np.int64)
         self._forget_signals()
 
     @classmethod
     def as_published(cls, instances: int, virtual_workers: int = 20, seed: int = 0) -> "Consistent":
-        """Return the paper's scheme: one virtual worker a signal, lifetime counts."""
+        """Return the paper's scheme: one virtual worker per signal, lifetime counts."""
         return cls(instances, virtual_workers, stride=0.0, half_life=None, seed=seed)
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
-        """Choose virtual workers, and look up whose they are."""
+        """Choose virtual workers, and look up their instances."""
         return self._owner[self._bins.route(keys, now_ms)]
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Let every virtual worker take its share of all of them."""
+        """Fill every virtual worker with its share of all records."""
         return self._owner[self._bins.route_together(keys)]
 
     def begin(self, router: int) -> None:
-        """All virtual workers are empty; whose they are is kept."""
+        """Empty all virtual workers; they stay with their instances."""
         self._bins.begin(router)
 
     @property
     def shares(self) -> Int64:
-        """Virtual workers of each instance."""
+        """Number of virtual workers of each instance."""
         shares: Int64 = np.bincount(self._owner, minlength=self.instances)
         return shares[: self.instances]
 
     @property
     def learns(self) -> bool:
-        """Whose the virtual workers are."""
+        """True: it learns which instance each virtual worker belongs to."""
         return True
 
     @property
     def moves(self) -> int:
-        """How many virtual workers have been moved."""
+        """Number of virtual workers moved so far."""
         return int(self._clocks[1])
 
     def _observe(self, feedback: Feedback) -> None:
-        """Take a signal, and pair busy with idle instances."""
+        """Receive a signal, and pair a busy instance with an idle one."""
         if feedback.utilization is None:
             return
-        who = feedback.instance
+        instance = feedback.instance
         self._clocks[0] += 1
-        self._utilization[who] = feedback.utilization
+        self._utilization[instance] = feedback.utilization
         is_busy, is_idle = feedback.utilization > self.busy, feedback.utilization < self.idle
-        _queue(self._busy_since, who, is_busy, self._clocks[0])
-        _queue(self._idle_since, who, is_idle, self._clocks[0])
+        _queue(self._busy_since, instance, is_busy, self._clocks[0])
+        _queue(self._idle_since, instance, is_idle, self._clocks[0])
         if is_busy:
-            self._overloaded_at[who] = self._clocks[0]
+            self._overloaded_at[instance] = self._clocks[0]
         giver = _first(self._busy_since)
         if giver is None:
             return
@@ -152,38 +153,38 @@ class Consistent(Grouping):
             self._move(giver, taker)
 
     def _calmest(self) -> int | None:
-        """Return who is known, not busy, and was so least recently (section VI-A)."""
+        """Return the known instance that is not busy and was busy least recently (section VI-A)."""
         calm = np.flatnonzero(self._utilization <= self.busy)
         return int(calm[np.argmin(self._overloaded_at[calm])]) if calm.size else None
 
     def _move(self, giver: int, taker: int) -> None:
-        """Move virtual workers between a pair; each signal is good for one pair."""
+        """Move virtual workers between a pair; each signal is used for one pair."""
         self._busy_since[giver] = self._idle_since[taker] = _NEVER
         own = np.flatnonzero(self._owner == giver)
         count = min(self._stride(giver, taker), own.size - 1)
-        # Those at home with the taker first, then the ones that came last.
+        # First those that were the taker's at the start, then those with the highest numbers.
         strangers = self._homes(self._owner.size)[own] != taker
         moved = own[np.lexsort((-own, strangers))][:count]
         before = self.shares[taker]
         self._owner[moved] = taker
         self._clocks[1] += moved.size
-        # What they will be used until they are heard again. Who gives stays busy until it says
-        # otherwise, or it would be given back to.
+        # An estimate until the taker's next signal. The giver stays busy until its next signal,
+        # because otherwise it could get virtual workers back at once.
         self._utilization[taker] *= self.shares[taker] / before
 
     def _stride(self, giver: int, taker: int) -> int:
-        """How many virtual workers a pair moves at once."""
+        """Return the number of virtual workers that a pair moves at once."""
         middle = (self.idle + self.busy) / 2
-        # Below this an instance had next to nothing to do, and its room is not known.
+        # Below this an instance had next to nothing to do, and its room is unknown.
         used = np.maximum(self._utilization[[giver, taker]], middle / 100)
         surplus, lack = self.shares[[giver, taker]] * (1 - middle / used) * (1, -1)
         return max(1, int(self.stride * min(surplus, lack)))
 
     def resize(self, instances: int) -> None:
-        """Bring or take away virtual workers with their instances; the others stay where they are.
+        """Add or remove instances with their own virtual workers; the others stay.
 
-        Those of a removed instance go with it, wherever they are; those it had from others go to
-        who has least.
+        The own virtual workers of a removed instance are removed, wherever they are. Those that it
+        had from others go to the instance with the fewest.
         """
         super().resize(instances)
         count = self.instances * self.virtual_workers
@@ -199,7 +200,7 @@ class Consistent(Grouping):
         self._forget_signals()
 
     def _homes(self, count: int) -> Int32:
-        """Return whose the virtual workers are at the start."""
+        """Return the instance of each virtual worker at the start."""
         return (np.arange(count) // self.virtual_workers).astype(np.int32)
 
     def _forget_signals(self) -> None:
@@ -220,15 +221,15 @@ class Consistent(Grouping):
         }
 
 
-def _queue(since: Int64, who: int, waits: bool, now: np.int64) -> None:
-    """Let an instance wait from now on, or where it waits already; or wait no longer."""
+def _queue(since: Int64, instance: int, waits: bool, now: np.int64) -> None:
+    """Put an instance at the end of a queue, or keep its place in it; or take it out."""
     if not waits:
-        since[who] = _NEVER
-    elif since[who] == _NEVER:
-        since[who] = now
+        since[instance] = _NEVER
+    elif since[instance] == _NEVER:
+        since[instance] = now
 
 
 def _first(since: Int64) -> int | None:
-    """Return who has waited longest."""
+    """Return the instance that has waited longest."""
     waiting = np.flatnonzero(since != _NEVER)
     return int(waiting[np.argmin(since[waiting])]) if waiting.size else None

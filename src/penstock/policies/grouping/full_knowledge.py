@@ -1,4 +1,4 @@
-"""The ideal that estimating groupings are measured against."""
+"""The ideal grouping that others are compared with."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ from penstock.policies.kernels import Int32
 
 
 class FullKnowledge(Grouping):
-    r"""The Greedy Online SyncRounds fed with the exact cost of every record.
+    r"""The Greedy Online Scheduler with the exact cost of every record.
 
     Its clocks are the true finish times: $C_i \leftarrow \max(C_i, now) + s_i w_t$.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        costs: the exact cost of every key.
+        costs: exact cost of every key.
 
     Example:
         >>> costs = Exact(keys=[1, 2], costs_ms=[10.0, 1.0])
@@ -26,7 +26,7 @@ class FullKnowledge(Grouping):
         array([0, 1, 1], dtype=int32)
 
     References:
-        POSG (Rivetti et al., 2015), section V-B; the example is the one of section II.
+        POSG (Rivetti et al., 2015), section V-B; the example is from section II.
     """
 
     name = "full_knowledge"
@@ -45,16 +45,16 @@ class FullKnowledge(Grouping):
         return out
 
     def _observe(self, feedback: Feedback) -> None:
-        """Learn an instance's true slowdown."""
+        """Learn the true slowdown of an instance."""
         if feedback.slowdown is not None:
             self._slowdown[feedback.instance] = feedback.slowdown
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Assign the longest first."""
+        """Assign the longest records first."""
         return longest_first(self.costs.estimate(keys), self._clock_ms, self._slowdown)
 
     def begin(self, router: int) -> None:
-        """All instances are idle."""
+        """Set all clocks to idle."""
         self._clock_ms[:] = idle_clocks(self.instances, router)
 
     def resize(self, instances: int) -> None:
@@ -65,7 +65,7 @@ class FullKnowledge(Grouping):
 
     @property
     def knows_truth(self) -> bool:
-        """It does: it is the yardstick."""
+        """True: it is the ideal for comparisons."""
         return True
 
     def _state(self) -> Arrays:

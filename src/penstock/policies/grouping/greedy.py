@@ -1,6 +1,6 @@
-r"""The Greedy Online SyncRounds: every record to the instance that will be free first.
+r"""The Greedy Online Scheduler of POSG: every record goes to the instance that will be free first.
 
-The scheduler keeps for every instance a clock: when will all that it was given be done?
+The grouping keeps a finish clock $C_i$ for every instance: the time when all its records are done.
 
 $$i = \arg\min_j C_j, \qquad C_i \leftarrow \max(C_i, now) + s_i \hat w_t$$
 
@@ -14,7 +14,7 @@ from penstock.policies.kernels import Float64, Int32, Int64, kernel
 
 @kernel
 def least_loaded(loads: Float64 | Int64) -> int:
-    """Index of the smallest load (or clock), the first one of equals."""
+    """Return the index of the smallest load (or clock), the first one of equals."""
     best = 0
     for instance in range(1, loads.size):
         if loads[instance] < loads[best]:
@@ -24,7 +24,7 @@ def least_loaded(loads: Float64 | Int64) -> int:
 
 @kernel
 def following(turn: int, instances: int) -> int:
-    """Whose turn it is after `turn`."""
+    """Return the instance after `turn`."""
     return turn + 1 if turn + 1 < instances else 0
 
 
@@ -44,8 +44,8 @@ def assign(
         costs_ms: cost of each record on an instance with slowdown 1.
         now_ms: when each record is assigned.
         clock_ms: finish clock of each instance, moved on in place.
-        slowdown: of each instance.
-        out: the instances chosen.
+        slowdown: slowdown of each instance.
+        out: instance of each record, filled in.
     """
     for i in range(costs_ms.size):
         out[i] = least_loaded(clock_ms)

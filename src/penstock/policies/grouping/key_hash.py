@@ -14,11 +14,11 @@ class KeyHash(Grouping):
 
     The instance is $h(t)$, with a hash function drawn by the seed.
 
-    It keeps a key's state in one place, and puts all the load of a hot key there.
+    It keeps the state of a key in one place, and puts all the load of a hot key there.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        seed: what the hash function is drawn with.
+        seed: seed that the hash function is drawn with.
 
     Example:
         >>> a, b = KeyHash(instances=10).route([42, 42])
@@ -45,5 +45,5 @@ class KeyHash(Grouping):
 
     @property
     def fan_out(self) -> int:
-        """One instance a key."""
+        """One instance for each key."""
         return 1

@@ -1,9 +1,9 @@
-r"""Local load estimation: what one source has sent to each bin.
+r"""Local load estimation: the number of records that one source has sent to each bin.
 
-A source needs no message of anybody to balance: if every source balances what it sends, the whole
-is balanced (PKG, section III-B). A load is the number of records sent. It counts half after
-`half_life` records a bin, or an endless stream would never adapt: loads $L$ and their sum $m$ are
-halved together, so that all comparisons of loads with $m / n$ stay what they are.
+A source needs no messages to balance: if every source balances its own records, the whole is
+balanced (PKG, section III-B). A load is the number of records sent. It counts half after
+`half_life` records per bin, because otherwise an endless stream would never adapt. Loads $L$ and
+their sum $m$ are halved together, so that comparisons of loads with $m / n$ do not change.
 """
 
 from abc import abstractmethod
@@ -16,18 +16,18 @@ from penstock.policies.grouping.base import Grouping, resized
 from penstock.policies.kernels import Int32, Int64
 from penstock.policies.validation import int64_keys, whole
 
-# What `_counted` holds: the sum of the loads, and the records left until they are halved.
+# Names of the numbers in `_counted`: sum of the loads, and records left until they are halved.
 TOTAL, UNTIL = range(2)
 _NEVER = np.iinfo(np.int64).max
 
 
 class LoadCounting(Grouping):
-    """A grouping that goes by the loads that it has caused itself.
+    """A grouping that decides by the loads that it has caused itself.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        half_life: records a bin after which a load counts half; None for lifetime counts.
-        seed: what hash functions or choices are drawn with.
+        half_life: records per bin after which a load counts half; None for lifetime counts.
+        seed: seed that hash functions or choices are drawn with.
     """
 
     def __init__(self, instances: int, half_life: int | None = 1_000, seed: int = 0) -> None:
@@ -41,10 +41,10 @@ class LoadCounting(Grouping):
 
     @abstractmethod
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
-        """Choose a bin for each record, and count it: `arriving` is what each adds to the total."""
+        """Choose a bin for each record, and count it; each adds `arriving` to the total."""
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
-        """Choose, with loads that are halved in time."""
+        """Choose a bin for each record; loads are halved in time."""
         return self._route(int64_keys("keys", keys), together=False)
 
     def _route(self, keys: Int64, together: bool) -> Int32:
@@ -71,16 +71,16 @@ class LoadCounting(Grouping):
 
     @property
     def loads(self) -> Int64:
-        """Records sent to each bin, old ones faded."""
+        """Number of records sent to each bin; old ones are faded."""
         return self._loads.copy()
 
     def begin(self, router: int) -> None:
-        """All instances are idle, and this router has sent nothing yet."""
+        """Set all loads to 0: this router has sent nothing yet."""
         self._loads[:] = 0
         self._counted[:] = 0, self._period
 
     def resize(self, instances: int) -> None:
-        """Give new instances the mean load: with less they would be flooded."""
+        """Start new instances with the mean load: with less they would be flooded."""
         super().resize(instances)
         fill = int(self._loads.mean())
         self._loads = resized(self._loads.astype(np.float64), instances, fill).astype(np.int64)

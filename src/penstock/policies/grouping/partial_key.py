@@ -1,4 +1,4 @@
-"""Partial key grouping: two places for every key."""
+"""Partial key grouping: two instances for every key."""
 
 import numpy as np
 
@@ -12,13 +12,13 @@ class PartialKey(LoadCounting):
 
     $$P_t(j) = \arg\min_{i \in \{H_1(j), H_2(j)\}} L_i(t)$$
 
-    A key's state lives in two places at most. The imbalance is $O(\ln \ln n)$ records as long as
-    the most frequent key has a share of at most $1 / (5 n)$, and grows with that share beyond.
+    The state of a key lives on two instances at most. The imbalance is $O(\ln \ln n)$ records if
+    the share of the most frequent key is at most $1 / (5 n)$. Beyond, it grows with that share.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        half_life: records an instance after which a load counts half; None for lifetime counts.
-        seed: what the hash function is drawn with.
+        half_life: records per instance after which a load counts half; None for lifetime counts.
+        seed: seed that the hash function is drawn with.
 
     Example:
         >>> len(set(PartialKey(instances=10).route([7, 7, 7, 7]).tolist()))
@@ -45,7 +45,7 @@ class PartialKey(LoadCounting):
 
     @property
     def fan_out(self) -> int:
-        """Two instances a key."""
+        """Two instances for each key."""
         return min(2, self.instances)
 
 

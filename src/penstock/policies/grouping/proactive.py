@@ -1,4 +1,4 @@
-"""POSG: shuffle grouping that knows what records cost."""
+"""POSG: shuffle grouping by the expected costs of records."""
 
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ import numpy.typing as npt
 from penstock.policies.codec import Arrays
 from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs import heavy_hitters
-from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Entries
+from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import (
@@ -21,44 +21,52 @@ from penstock.policies.grouping.base import (
 )
 from penstock.policies.grouping.greedy import following, give, least_loaded
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
-from penstock.policies.kernels import Float64, Int32, Int64, UInt16, UInt64, kernel
+from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.sync_rounds import SyncState
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
 
 
+# Estimates by which records are assigned (a plain tuple for the reason that is given at
+# `heavy_hitters.Table`):
+#   costs: table of the costs of frequent keys on an average instance,
+#   slowdown: cost of a record on each instance over its cost on an average one,
+#   clock_ms: finish clock of each instance: time at which all its records will be done.
+Estimates = tuple[Table, Float64, Float64]
+
+
 class Proactive(CostLearner, Grouping):
     r"""Proactive Online Shuffle Grouping: every record to the instance that will be free first.
 
-    The scheduler keeps a finish clock for every instance and moves it on by what it expects the
-    record to cost there (see `greedy`), with one cost model for all instances and a slowdown
-    $s_i$ for each:
+    The grouping keeps a finish clock for every instance and moves it on by the expected cost of
+    each record (see `greedy`). It has one cost model for all instances, and a slowdown $s_i$ for
+    each:
 
     $$i = \arg\min_j C_j, \qquad C_i \leftarrow \max(C_i, now) + s_i \hat w_t$$
 
-    With every N-th record to an instance it sends its clock along. The instance answers, when
-    that record is done, with one message: the difference to the true time, by which the clock is
-    set right, and the costs measured since its last message, by which the model learns. The
-    slowdown follows the ratio of measured to expected costs of known keys, through a Kalman
-    filter: at once where keys tell the costs, slowly where they do not.
+    Every N-th record to an instance carries its clock. When that record is done, the instance
+    answers with one message. The message has the difference to the true time, which corrects the
+    clock, and the costs measured since the last message, from which the model learns. The slowdown
+    follows the ratio of measured to expected costs of known keys, through a Kalman filter. It moves
+    at once if keys predict the costs, and slowly if they do not.
 
     Until every instance has answered once, records are routed in turn.
 
-    It pays where costs differ between keys and instances are busy (100% to 110% provisioning),
-    and most where few keys make up most records. With uniform keys it gains from the clocks, and
-    where keys tell nothing about costs it is as good as round robin.
+    It helps if costs differ between keys and instances are busy (100% to 110% provisioning), and
+    most if few keys make up most records. With uniform keys it gains from the clocks. If costs do
+    not depend on keys, it is as good as round robin.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        window: N, records to an instance between two requests, >= 1.
+        window: N, number of records to an instance between two requests, >= 1.
         first_window: length of the first window; it doubles until it is `window`.
-        capacity: entries of the cost model per instance, >= 1, 28 bytes each. The scheduler's
+        capacity: entries of the cost model of an instance, >= 1, 28 bytes each. The grouping's
             model has `instances` times as many, at most 65,535.
-        half_life: records after which a measurement counts half, > 0; may be infinite.
-        drift: how much an instance's slowdown is expected to change within 1,000 of its records
-            (standard deviation), >= 0.
-        seed: of the cost model's index.
+        half_life: number of records after which a measurement counts half, > 0; may be infinite.
+        drift: expected change of a slowdown within 1,000 records of its instance (standard
+            deviation), >= 0.
+        seed: seed of the hash function of the cost model's index.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -75,17 +83,17 @@ class Proactive(CostLearner, Grouping):
     References:
         N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni and B. Sericola, "Proactive Online
         Scheduling for Shuffle Grouping in Distributed Stream Processing Systems", 2015
-        (hal-01246701), sections III and V. `as_published` follows it word by word.
+        (hal-01246701), sections III and V. `as_published` follows its text literally.
 
     Deviations:
-        Finish clocks instead of cumulated costs, which ignore idle time and lose to round robin
-        from 100% provisioning up. A table of frequent keys instead of Count-Min matrices of
-        about the same memory. Costs of all instances are pooled. An unseen key is expected to
-        cost the mean of rare keys, not 0. One kind of message for costs and synchronisation, sent
-        every N records: clocks are set right more often with fewer messages, and nothing waits
-        for matrices to become stable. An answer replaces the correction of the one before instead
-        of being added to it: with long queues several are under way, and adding them up
-        oscillates. Old measurements fade instead of being reset.
+        Finish clocks replace cumulated costs, which ignore idle time and lose to round robin from
+        100% provisioning up. A table of frequent keys replaces Count-Min matrices of about the
+        same memory. Costs of all instances are pooled. An unseen key is expected to cost the mean
+        of rare keys, not 0. One kind of message, sent every N records, has both costs and
+        synchronisation. So clocks are corrected more often with fewer messages, and nothing waits
+        for stable matrices. An answer replaces the previous correction instead of being added to
+        it: with long queues several answers are under way, and their sum oscillates. Old
+        measurements fade instead of being reset.
     """
 
     name = "posg"
@@ -111,6 +119,7 @@ class Proactive(CostLearner, Grouping):
             self.instances, self.capacity, self.half_life, self.drift, self.seed
         )
         self._clock_ms = np.zeros(self.instances)
+        self._estimates = self._gathered()
         self._correction_ms = np.zeros(self.instances)
         self._running = False
         self._windows = np.full(self.instances, min(self.first_window, self.window))
@@ -128,20 +137,20 @@ class Proactive(CostLearner, Grouping):
         return cls(instances, **{"window": 2048, "first_window": 128, **params})
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
-        """Route all records, asking nothing."""
+        """Route all records without requests."""
         array, now = checked(keys, now_ms)
         out = np.empty(array.size, dtype=np.int32)
         self._assign(array, now, np.full(self.instances, _NEVER), out)
         return out
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Assign the longest first: they cannot be balanced by what comes after."""
-        if not self._running:
+        """Assign the longest records first: later records could not balance them."""
+        if not self.running:
             return self.route(keys)
         return longest_first(self._costs.estimate(keys), self._clock_ms, self._costs.slowdown)
 
     def begin(self, router: int) -> None:
-        """All instances are idle."""
+        """Set all clocks to idle."""
         self._clock_ms[:] = idle_clocks(self.instances, router)
         self._correction_ms[:] = 0
         self._turn[0] = router % self.instances
@@ -155,23 +164,25 @@ class Proactive(CostLearner, Grouping):
             return Routed(instances)
         last = int(instances[-1])
         self._windows[last] = self._left[last] = min(2 * int(self._windows[last]), self.window)
-        # The clock without corrections: several answers may be under way, and what one of them
-        # has set right must not be set right again by the next.
+        # The clock without corrections: several answers may be under way, and each of them must
+        # correct the same clock.
         uncorrected_ms = float(self._clock_ms[last] - self._correction_ms[last])
         request = SyncRequest(last, epoch=0, estimate_ms=uncorrected_ms)
         return Routed(instances, answerable=True, request=request)
 
+    def _gathered(self) -> Estimates:
+        """Return the estimates; their arrays are the ones in use."""
+        return self._costs.table.table, self._costs.slowdown, self._clock_ms
+
     def _assign(self, keys: Int64, now_ms: Float64, left: Int64, out: Int32) -> int:
-        turn = -1 if self._running else int(self._turn[0])
-        costs = self._costs
-        args = self._clock_ms, costs.slowdown, left, turn, out, *costs.table.table
-        routed = _assign(keys, now_ms, *args)
+        turn = -1 if self.running else int(self._turn[0])
+        routed = _assign(keys, now_ms, self._estimates, turn, left, out)
         if turn >= 0:
             self._turn[0] = (turn + routed) % self.instances
         return routed
 
     def _observe(self, feedback: Feedback) -> None:
-        """Learn measured costs, and set the instance's clock right."""
+        """Learn measured costs, and correct the clock of the instance."""
         super()._observe(feedback)
         self._running = bool(self._costs.heard.all())
         if feedback.delta_ms is not None:
@@ -180,18 +191,24 @@ class Proactive(CostLearner, Grouping):
             self._correction_ms[i] = feedback.delta_ms
 
     def resize(self, instances: int) -> None:
-        """Keep what was learnt about costs; new instances start idle, of average speed."""
+        """Keep the learnt costs; new instances start idle, with average speed."""
         super().resize(instances)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
+        self._estimates = self._gathered()
         self._correction_ms = resized(self._correction_ms, instances, 0.0)
         self._windows = np.full(instances, min(self.first_window, self.window))
         self._left = self._windows.copy()
         self._turn[0] = 0
 
     @property
+    def running(self) -> bool:
+        """Whether every instance has sent costs, so that records go by clocks and not in turn."""
+        return self._running
+
+    @property
     def state(self) -> str:
         """ROUND ROBIN while it learns, then RUN."""
-        state = SyncState.RUN if self._running else SyncState.ROUND_ROBIN
+        state = SyncState.RUN if self.running else SyncState.ROUND_ROBIN
         return state.value
 
     def _state(self) -> Arrays:
@@ -211,22 +228,14 @@ class Proactive(CostLearner, Grouping):
 
 @kernel
 def _assign(
-    keys: Int64,
-    now_ms: Float64,
-    clock_ms: Float64,
-    slowdown: Float64,
-    left: Int64,
-    turn: int,
-    out: Int32,
-    entries: Entries,
-    index: UInt16,
-    totals: Float64,
-    coefficients: UInt64,
+    keys: Int64, now_ms: Float64, estimates: Estimates, turn: int, left: Int64, out: Int32
 ) -> int:
-    """Assign records until one uses up what is `left` for its instance; return how many.
+    """Assign records until one is the last that is `left` for its instance; return how many.
 
     They go to instances in turn from `turn` on or, if that is -1, to the least loaded one.
     """
+    costs, slowdown, clock_ms = estimates
+    entries, index, totals, coefficients = costs
     rest_ms = heavy_hitters.mean_of_rest(totals)
     doubted = heavy_hitters.doubt(totals)
     for i in range(keys.size):

@@ -1,5 +1,7 @@
 """The power of random choices."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,11 +9,31 @@ from penstock.policies.codec import Arrays
 from penstock.policies.grouping.greedy import least_loaded
 from penstock.policies.grouping.loads import TOTAL, LoadCounting
 from penstock.policies.grouping.slots import first_choices, owners, salt_of, shift_of
-from penstock.policies.kernels import Int32, Int64, UInt32, kernel
+from penstock.policies.kernels import Int32, Int64, kernel
 from penstock.policies.validation import int64_keys, positive, whole
 
-# What a hit is worth to the key that a bin's last places are reserved for; a miss takes 1 off.
+# Votes that a record adds for the key with the reservation; another key's record takes 1 off.
 _LOYALTY = 2
+
+
+class Bins(NamedTuple):
+    """Bins with their loads, and the keys that their last places are reserved for.
+
+    Attributes:
+        owner: bin of each slot that a choice may name (see `slots`).
+        loads: number of records sent to each bin; old ones are faded.
+        counted: sum of the loads (`TOTAL`).
+        reserved: key that the last places of each bin are reserved for.
+        votes: lead of that key over all others, in votes.
+        overflow: bin for records that find no room, as an array of one.
+    """
+
+    owner: Int32
+    loads: Int64
+    counted: Int64
+    reserved: Int64
+    votes: Int64
+    overflow: Int64
 
 
 class RandomChoices(LoadCounting):
@@ -21,18 +43,18 @@ class RandomChoices(LoadCounting):
 
     $$P_t(j) = H(j + s), \quad s = \min \{s : L_{H(j + s)} < (1 + \epsilon) m_t / n\}$$
 
-    So rare keys stay where their first hash says, and a frequent key spreads over as many bins as
-    it fills. With lifetime counts the imbalance $(\max L - \bar L) / \bar L$ is at most
+    So rare keys stay at their first choice, and a frequent key spreads over as many bins as it
+    fills. With lifetime counts the imbalance $(\max L - \bar L) / \bar L$ is at most
     $\epsilon + n / m$ for any stream.
 
     Args:
         instances: number of parallel instances (bins) n, >= 1.
-        epsilon: how far above the mean a bin may be loaded, > 0: less is better balanced, more
-            keeps keys together.
-        probes: choices tried before the record goes to an overflow bin: the least loaded one,
-            until that is full.
-        half_life: records a bin after which a load counts half; None for lifetime counts.
-        seed: what the hash function is drawn with.
+        epsilon: part of the mean load by which a bin may be above it, > 0. A small one balances
+            better, a large one keeps keys together.
+        probes: number of choices tried before the record goes to an overflow bin. That is the
+            least loaded bin, until it is full.
+        half_life: records per bin after which a load counts half; None for lifetime counts.
+        seed: seed that the hash function is drawn with.
 
     Example:
         >>> routed = RandomChoices(instances=4).route([7] * 100)  # one key fills all four
@@ -43,14 +65,14 @@ class RandomChoices(LoadCounting):
         Consistent Grouping (Nasir et al., 2016), section V-A and Algorithm 1.
 
     Deviations:
-        A record is counted before room is tested, as otherwise the first one finds none. Choices
-        follow by double hashing. The search ends after `probes` choices: it can take thousands,
-        and changes the imbalance no more. Records that arrive together count together, the most
-        frequent keys first, so that keys spread no further than they need.
+        A record is counted before room is tested, because otherwise the first one finds none.
+        Choices follow by double hashing. The search ends after `probes` choices: it could take
+        thousands, and would not change the imbalance. Records that arrive together count together,
+        the most frequent keys first, so that keys spread no further than necessary.
 
         The upper half of the room above the mean is reserved for the key that takes most of it
-        (found by majority vote). A hot key keeps its bins full: rare keys that share one with it
-        would find room there now and then, and so be in several places.
+        (found by majority vote). A hot key keeps its bins full. Rare keys that share a bin with it
+        would find room there now and then, and so spread over several bins.
     """
 
     name = "porc"
@@ -67,13 +89,12 @@ class RandomChoices(LoadCounting):
         self.epsilon = positive("epsilon", epsilon)
         self.probes = whole("probes", probes, least=1)
         self._salt = salt_of(self.seed)
-        self._overflow = np.zeros(1, dtype=np.int64)
-        self._forget_hot_keys()
+        self._lay_out()
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
-        """Let every bin take its share of all of them, the most frequent keys first.
+        """Fill every bin with its share of all records, the most frequent keys first.
 
-        So hot keys fill bins of their own, and rare ones find room where they belong.
+        So hot keys fill bins of their own, and rare keys find room at their first choice.
         """
         array = int64_keys("keys", keys)
         _, numbered, counts = np.unique(array, return_inverse=True, return_counts=True)
@@ -84,35 +105,37 @@ class RandomChoices(LoadCounting):
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Probe the choices of every key."""
-        starts, steps = np.empty(keys.size, dtype=np.uint32), np.empty(keys.size, dtype=np.uint32)
-        owner = owners(self.instances)
-        first_choices(keys, self._salt, owner, starts, steps, out)
-        choices = starts, steps, owner, self.probes
-        bins = self._loads, self._reserved, self._votes, self._counted, self._overflow
-        _choose(keys, arriving, self.epsilon, *choices, *bins, out)
+        _choose(keys, arriving, self.epsilon, self.probes, self._salt, self._bins, out)
 
     def begin(self, router: int) -> None:
-        """All bins are empty; routers overflow into different ones."""
+        """Empty all bins; routers overflow into different ones."""
         super().begin(router)
-        self._overflow[0] = router % self.instances
-        self._forget_hot_keys()
+        self._bins.overflow[0] = router % self.instances
+        self._bins.reserved[:] = 0
+        self._bins.votes[:] = 0
 
     def resize(self, instances: int) -> None:
         """Keep the choices of most keys."""
         super().resize(instances)
-        self._overflow[0] = 0
-        self._forget_hot_keys()
+        self._lay_out()
 
     def _fade(self) -> None:
         super()._fade()
-        self._votes >>= 1
+        np.right_shift(self._bins.votes, 1, out=self._bins.votes)
 
-    def _forget_hot_keys(self) -> None:
-        self._reserved = np.zeros(self.instances, dtype=np.int64)
-        self._votes = np.zeros(self.instances, dtype=np.int64)
+    def _lay_out(self) -> None:
+        self._bins = Bins(
+            owner=owners(self.instances),
+            loads=self._loads,
+            counted=self._counted,
+            reserved=np.zeros(self.instances, dtype=np.int64),
+            votes=np.zeros(self.instances, dtype=np.int64),
+            overflow=np.zeros(1, dtype=np.int64),
+        )
 
     def _state(self) -> Arrays:
-        hot = {"reserved": self._reserved, "votes": self._votes, "overflow": self._overflow}
+        bins = self._bins
+        hot = {"reserved": bins.reserved, "votes": bins.votes, "overflow": bins.overflow}
         return super()._state() | hot
 
 
@@ -121,18 +144,15 @@ def _choose(
     keys: Int64,
     arriving: int,
     epsilon: float,
-    starts: UInt32,
-    steps: UInt32,
-    owner: Int32,
     probes: int,
-    loads: Int64,
-    reserved: Int64,
-    votes: Int64,
-    counted: Int64,
-    overflow: Int64,
+    salt: np.uint64,
+    bins: Bins,
     out: Int32,
 ) -> None:
-    """Find room for every record; `out` holds the first choices."""
+    """Find room for every record."""
+    owner, loads, counted, reserved, votes, overflow = bins
+    starts, steps = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
+    first_choices(keys, salt, owner, starts, steps, out)
     shift = shift_of(owner)
     room, open_to_all = (1 + epsilon) / loads.size, (1 + epsilon / 2) / loads.size
     total = counted[TOTAL]

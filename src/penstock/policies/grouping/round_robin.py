@@ -1,4 +1,4 @@
-"""Shuffle grouping as stream processors do it."""
+"""Shuffle grouping, the default of stream processors."""
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ class RoundRobin(Grouping):
         self._turn = np.zeros(1, dtype=np.int64)
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
-        """Go on where the last call ended."""
+        """Continue after the last instance of the previous call."""
         count = int64_keys("keys", keys).size
         start = int(self._turn[0]) % self.instances
         self._turn[0] = (start + count) % self.instances
@@ -43,7 +43,7 @@ class RoundRobin(Grouping):
         return np.tile(np.arange(self.instances, dtype=np.int32), turns)[start : start + count]
 
     def begin(self, router: int) -> None:
-        """Start at an instance of this router's own."""
+        """Start at the instance with the number of this router."""
         self._turn[0] = router % self.instances
 
     def _state(self) -> Arrays:

@@ -1,10 +1,10 @@
-r"""Where a key may go: a sequence of bins for every key, which barely changes with their number.
+r"""A sequence of bins for every key, which barely changes with the number of bins.
 
 A key is scrambled into two halves $a$ and $b$ of 32 bits, $b$ made odd; its $i$-th choice is the
 bin that owns the slot of $(a + i b) \bmod 2^{32}$, named by the highest bits (double hashing: as
 good as independent hashing, Mitzenmacher 2014). Slots are shared out evenly: a new bin takes the
-same number from each of the others, and gives them back when it is removed. So one bin more
-changes a choice with probability $1 / (k + 1)$, the least that a balanced scheme allows.
+same number from each of the others, and returns them when it is removed. So one more bin changes
+a choice with probability $1 / (k + 1)$, the minimum of a balanced scheme.
 
 References:
     M. Mitzenmacher, "Balanced allocations and double hashing", SPAA 2014.
@@ -19,13 +19,13 @@ from penstock.policies.hashing import mix
 from penstock.policies.kernels import Int32, Int64, UInt32, kernel
 
 _SLOTS = 1_024
-# So many slots a bin at least: first choices differ by 3% at most, and the table stays small.
+# Least number of slots per bin: first choices differ by 3% at most, and the table stays small.
 _PER_BIN = 32
 
 
 @lru_cache(maxsize=64)
 def owners(bins: int) -> Int32:
-    """Return which bin owns each slot: a power of two of them, the same for the same `bins`."""
+    """Return the bin that owns each slot; the number of slots is a power of two."""
     slots = _SLOTS
     while slots < _PER_BIN * bins:
         slots *= 2
@@ -36,9 +36,10 @@ def owners(bins: int) -> Int32:
 
 @kernel
 def _share_out(bins: int, counts: Int64, following: Int64, owner: Int32) -> None:
-    """Let bins come one by one, each taking from all others what they have above its share.
+    """Add bins one by one; each takes the slots of all others that are above its share.
 
-    The slots of a bin are a linked list: `first`, then `following`. They are doubled in time.
+    The slots of a bin are a linked list: `first`, then `following`. Slots are doubled when there
+    are too few.
     """
     first = np.full(bins, -1)
     size = _SLOTS
@@ -70,7 +71,7 @@ def _share_out(bins: int, counts: Int64, following: Int64, owner: Int32) -> None
 
 @kernel
 def _double(bins: int, counts: Int64, first: Int64, following: Int64) -> None:
-    """Cut every slot in two, for the same bin."""
+    """Cut every slot into two slots of the same bin."""
     before = following.copy()
     for bin_ in range(bins):
         slot, first[bin_] = first[bin_], -1
@@ -83,7 +84,7 @@ def _double(bins: int, counts: Int64, first: Int64, following: Int64) -> None:
 
 @kernel
 def start_and_step(key: np.int64, salt: np.uint64) -> tuple[np.uint32, np.uint32]:
-    """Return the first choice of a key, and what leads to the next one."""
+    """Return the first choice of a key, and the step to the next choice."""
     mixed = mix(key, salt)
     return np.uint32(mixed >> np.uint64(32)), np.uint32(mixed) | np.uint32(1)
 
@@ -92,7 +93,7 @@ def start_and_step(key: np.int64, salt: np.uint64) -> tuple[np.uint32, np.uint32
 def first_choices(
     keys: Int64, salt: np.uint64, owner: Int32, starts: UInt32, steps: UInt32, out: Int32
 ) -> None:
-    """Make the first choice of every key: apart from what depends on loads, to go at full speed."""
+    """Make the first choice of every key, in a loop without loads, which runs at full speed."""
     shift = shift_of(owner)
     for i in range(keys.size):
         starts[i], steps[i] = start_and_step(keys[i], salt)
@@ -101,7 +102,7 @@ def first_choices(
 
 @kernel
 def shift_of(owner: Int32) -> np.uint32:
-    """How far a choice is shifted to name its slot."""
+    """Return the number of bits by which a choice is shifted to get its slot."""
     shift = 32
     slots = owner.size
     while slots > 1:
@@ -111,5 +112,5 @@ def shift_of(owner: Int32) -> np.uint32:
 
 
 def salt_of(seed: int) -> np.uint64:
-    """Return the salt that a seed stands for."""
+    """Return the salt that is drawn with a seed."""
     return np.random.Generator(np.random.PCG64(seed)).integers(0, 2**64, dtype=np.uint64)

@@ -12,13 +12,13 @@ from penstock.policies.kernels import Int32, Int64, kernel
 class TwoChoices(LoadCounting):
     r"""The power of two choices (PoTC): of two random instances, the one with less load.
 
-    The choices are drawn for every record, whatever its key. The imbalance is $O(\ln \ln n)$
-    records for any stream, and a frequent key ends up everywhere.
+    The choices are drawn for every record, independent of its key. The imbalance is
+    $O(\ln \ln n)$ records for any stream, and a frequent key goes to all instances.
 
     Args:
         instances: number of parallel instances k, >= 1.
-        half_life: records an instance after which a load counts half; None for lifetime counts.
-        seed: what the choices are drawn with.
+        half_life: records per instance after which a load counts half; None for lifetime counts.
+        seed: seed that the choices are drawn with.
 
     Example:
         >>> TwoChoices(instances=2).route([7, 7, 7, 7]).tolist().count(0)
@@ -45,7 +45,7 @@ class TwoChoices(LoadCounting):
         self._counted[TOTAL] += arriving * keys.size
 
     def begin(self, router: int) -> None:
-        """All instances are idle; each router draws choices of its own."""
+        """Set all loads to 0; each router draws choices of its own."""
         super().begin(router)
         self._drawn[0] = router << 40
 
