@@ -224,7 +224,7 @@ def test_delay_delays_learning():
         next(c for c in simulate(Proactive(3), stream, delay_ms=d).changes if c.state == "RUN")
         for d in (0.0, 100.0, 5_000.0)
     ]
-    interval = stream.arrivals_ms[1]  # what is heard counts from the next arrival on
+    interval = stream.arrivals_ms[1]  # a message counts from the next arrival on
     assert began[1].time_ms - began[0].time_ms == pytest.approx(100, abs=interval)
     assert began[2].time_ms - began[0].time_ms == pytest.approx(5_000, abs=interval)
     assert simulate(Proactive(3), stream, delay_ms=1e9).changes[-1].state == "MEASURING"

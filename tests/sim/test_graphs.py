@@ -24,7 +24,7 @@ STAR = Topology(
 
 
 class Watching(Scaler):
-    """Keeps all it sees, and changes degrees as told: by the number of the plan."""
+    """Keeps every history, and changes degrees at given plans, by their numbers."""
 
     def __init__(self, changes=None, min_degree=1, max_degree=8):
         super().__init__(min_degree, max_degree)
@@ -104,7 +104,7 @@ def test_everything_is_done_or_pending(graph, rates, phase_s, delay_s, pause_s):
             if parents:
                 came = sum(history.operators[p].emitted for p in parents)
                 np.testing.assert_allclose(seen.received, came, atol=1e-6)
-            # Since the last plan (what came in a first part of a period is not told).
+            # Since the last plan (records of a first, shorter period are not reported).
             last = before[-1].operators[name]
             if seen.received.size > last.received.size:
                 came, done = seen.received[-1], seen.processed[-1]
@@ -137,7 +137,7 @@ def test_no_more_is_done_than_instances_can_do(graph, rates):
     for name, seen in watching.histories[-1].operators.items():
         capacity = nodes[name].degree * 2.0 * 1000 / nodes[name].cost_ms
         assert (seen.processed <= capacity * (1 + 1e-9)).all()
-        # While something is left, nobody is idle.
+        # While records wait, no instance is idle.
         if seen.pending > 1e-6:
             assert seen.processed[-1] > 0 or seen.received[-1] > 0
 

@@ -28,7 +28,7 @@ class Telltale:
 
 
 class LeastWork(Grouping):
-    """To the instance that has told of the least work; keeps a diary."""
+    """Routes to the instance that has reported the least work; keeps a diary."""
 
     def __init__(self, instances):
         super().__init__(instances)
@@ -59,7 +59,7 @@ def test_an_own_tracker_is_heard_in_time():
     stream = Stream.of([1, 2, 2, 2], [10.0, 1.0, 1.0, 1.0]).every(5.0)
     grouping = LeastWork(2)
     result = simulate(grouping, stream, delay_ms=2.0)
-    # Done at 10, 11 and 12 ms, heard 2 ms later: the fourth record is the first to profit.
+    # Done at 10, 11 and 12 ms, received 2 ms later: the fourth record is the first to profit.
     assert grouping.diary == [
         ("route", 0.0),
         ("route", 5.0),
@@ -111,4 +111,4 @@ def test_some_instances_may_have_no_tracker():
     stream = Stream.of(keys, [1.0 + key for key in keys]).every(10.0)
     grouping = OddOnesOut(3)
     simulate(grouping, stream)
-    assert grouping.told_ms == {0: 5 * 1.0, 2: 4 * 3.0}  # nobody hears the last one
+    assert grouping.told_ms == {0: 5 * 1.0, 2: 4 * 3.0}  # the last one is not delivered

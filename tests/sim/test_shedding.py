@@ -282,7 +282,7 @@ def test_protected_is_one_for_each_record():
 
 
 class Own(Odd):
-    """Returns what it is told."""
+    """Returns the decisions that it was given."""
 
     def __init__(self, wrong):
         super().__init__()
@@ -342,7 +342,7 @@ def test_a_list_is_taken_or_refused_with_a_clear_error(cls):
 
 
 class Diary(Odd):
-    """Keeps what it hears, and when."""
+    """Keeps each message that it receives, with its time."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Several sources, each with a copy of the grouping, and utilization told in time slots."""
+"""Several sources, each with a copy of the grouping, and utilization reported in time slots."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ MAKERS = {
     "bounded_hash": lambda k: BoundedHash(k, half_life=5),
     "cg": lambda k: Consistent(k, 4, half_life=5),
 }
-SILENT = sorted(set(MAKERS) - {"cg"})  # they hear no signals
+SILENT = sorted(set(MAKERS) - {"cg"})  # they receive no signals
 
 RECORD = st.tuples(st.integers(0, 12), st.integers(0, 3))
 STREAMS = st.lists(RECORD, min_size=1, max_size=150).map(
@@ -140,7 +140,7 @@ def test_empty_stream(name):
 
 
 class Listener(Grouping):
-    """By key; notes when it hears what: (source, records it has routed, instance, utilization)."""
+    """Routes by key; notes each signal: (source, records routed so far, instance, utilization)."""
 
     def __init__(self, instances, diary):
         super().__init__(instances)
@@ -159,7 +159,7 @@ class Listener(Grouping):
 
 
 def acknowledged(result, stream, sources, slot_ms):
-    """When each source hears of each slot: with its first record that is done after the slot."""
+    """Time at which each source receives each slot: with its first record done after the slot."""
     finished = stream.arrivals_ms + result.completion_ms
     ends = np.arange(1, 1 + int(stream.arrivals_ms[-1] // slot_ms)) * slot_ms
     heard = {}
@@ -192,7 +192,7 @@ def test_signals_come_with_acknowledgements_and_not_before(sources, delay_ms):
             [0.8 if instance else 0.2] * len(own), abs=0.02
         )
         heard_at = [stream.arrivals_ms[number + sources * routed] for _, routed, *_ in own]
-        # What comes after the last record is routed is not heard.
+        # A signal after the last record was routed is not received.
         due = [time + delay_ms for time in times]
         assert len(own) == sum(time + step_ms < 600 for time in due) == 5
         for heard_ms, due_ms in zip(heard_at, due, strict=True):

@@ -170,7 +170,7 @@ class AnswersRun:
         self._note_tracker_state(stop - 1, listener, instance)
 
     def _deliver(self, record: int) -> None:
-        now_ms = self.stream.arrivals_ms[record]
+        now_ms = self.stream.arrivals_ms.item(record)
         while self.mailbox and self.mailbox[0][0] <= now_ms:
             _, _, listener, feedback = heapq.heappop(self.mailbox)
             listener.policy.observe(feedback)

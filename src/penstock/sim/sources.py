@@ -78,6 +78,8 @@ class SourcesRun:
         self.slot = _Slot(0.0, np.zeros(shape, dtype=np.bool_), np.full(shape, np.nan))
         self.slot_start = 0
         self.oldest = 0
+        # Number of pairs of a source and an instance whose acknowledgement is awaited.
+        self.awaited = 0
         self.signals: list[Feedback] = []
         self.mailbox: list[tuple[float, int, int, Feedback]] = []
         self.order = count()
@@ -107,7 +109,7 @@ class SourcesRun:
             self._deliver(float(arrivals[at]))
             ends_ms = min(self.slot_end_ms, self.mailbox[0][0] if self.mailbox else np.inf)
             stop = min(self.service.next_change, int(arrivals.searchsorted(ends_ms)))
-            if self.slot.awaited.any():
+            if self.awaited:
                 stop = min(stop, at + _STEP * self.slot.awaited.size)
             at = self._advance(at, max(stop, at + 1))
 
@@ -121,7 +123,7 @@ class SourcesRun:
                 routed = grouping.route(keys, self.stream.arrivals_ms[own])
                 refuse_outside(grouping, routed, most=keys.size, least=keys.size)
                 self.service.execution.instances[own] = routed
-        if self.slot.awaited.any():
+        if self.awaited:
             self._acknowledge(_Span(at, stop))
         return stop
 
@@ -137,6 +139,7 @@ class SourcesRun:
         self.signals = [Feedback(i, utilization=float(w) / length_ms) for i, w in enumerate(work)]
         self.slot = self.slot._replace(closed_ms=float(self.slot_end_ms))
         self.slot.awaited[:] = True
+        self.awaited = self.slot.awaited.size
         self.slot_end_ms += length_ms
         self.slot_start = at
         self.oldest = _first_unfinished(done.finished_ms[:at], self.oldest, self.slot.closed_ms)
@@ -145,12 +148,16 @@ class SourcesRun:
     def _acknowledge(self, records: _Span) -> None:
         """Send the slot's signals with the first record of each source that is done after it."""
         self.service.execute_until(records.stop)
-        _acknowledged(self.service.execution, self.slot, records)
+        found = _acknowledged(self.service.execution, self.slot, records)
+        if not found:
+            return
+        self.awaited -= found
         sent_ms = self.slot.acknowledged_ms
-        for source, instance in np.argwhere(~np.isnan(sent_ms)):
+        sources, instances = np.nonzero(~np.isnan(sent_ms))
+        for source, instance in zip(sources.tolist(), instances.tolist(), strict=True):
             signal = self.signals[instance]
             when_ms = float(sent_ms[source, instance]) + self.delay_ms
-            heapq.heappush(self.mailbox, (when_ms, next(self.order), int(source), signal))
+            heapq.heappush(self.mailbox, (when_ms, next(self.order), source, signal))
             self.messages += 1
             self.message_bytes += signal.message_bytes
         sent_ms[:] = np.nan
@@ -169,11 +176,14 @@ def _first_unfinished(finished_ms: Float64, start: int, now_ms: float) -> int:
 
 
 @kernel
-def _acknowledged(execution: Execution, slot: _Slot, records: _Span) -> None:
-    """Note when each awaited pair of source and instance is done with its first record."""
+def _acknowledged(execution: Execution, slot: _Slot, records: _Span) -> int:
+    """Note when awaited pairs of source and instance are done with a record; return how many."""
     sources = slot.awaited.shape[0]
+    found = 0
     for i in range(records.start, records.stop):
         source, instance = i % sources, execution.instances[i]
         if slot.awaited[source, instance] and execution.finished_ms[i] > slot.closed_ms:
             slot.awaited[source, instance] = False
             slot.acknowledged_ms[source, instance] = execution.finished_ms[i]
+            found += 1
+    return found
