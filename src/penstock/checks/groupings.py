@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.checks.common import name_of
-from penstock.checks.records import RECORDS, must_equal, records
+from penstock.checks.records import RECORDS, must_equal, must_resume, records
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64
 
@@ -60,16 +60,7 @@ def check_steps(grouping: Grouping) -> None:
 
 def check_snapshot(grouping: Grouping) -> None:
     """A grouping restored in the middle of a stream routes the rest like the original."""
-    keys, costs = records(26)
-    half = keys.size // 2
-    first, second = grouping.clone(), grouping.clone()
-    drive(first, keys[:half], costs[:half])
-    second.restore(first.snapshot())
-    must_equal(
-        drive(second, keys[half:], costs[half:]),
-        drive(first, keys[half:], costs[half:]),
-        f"{name_of(grouping)} must route like the original after restore(snapshot())",
-    )
+    must_resume(grouping, drive, seed=26)
 
 
 def check_inputs_kept(grouping: Grouping) -> None:

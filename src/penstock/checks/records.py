@@ -1,11 +1,15 @@
 """Records that checks are made with, and comparisons that explain a difference."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.policies import Policy
 from penstock.policies.kernels import Float64, Int64
+
+P = TypeVar("P", bound=Policy)
 
 DISTINCT = 500
 RECORDS = 4_000
@@ -33,6 +37,26 @@ def records(seed: int, count: int = RECORDS) -> Sample:
 def cost_of(keys: Int64) -> Float64:
     """Return the cost of a record of each key."""
     return (1 + keys * 37 % 64).astype(np.float64)
+
+
+def must_resume(policy: P, drive: Callable[[P, Int64, Float64], npt.ArrayLike], seed: int) -> None:
+    """Raise an AssertionError if a policy decides otherwise after restore(snapshot()).
+
+    Args:
+        policy: policy to check.
+        drive: function that runs a policy over keys and costs, and returns its decisions.
+        seed: seed of the records.
+    """
+    keys, costs_ms = records(seed)
+    half = keys.size // 2
+    first, second = policy.clone(), policy.clone()
+    drive(first, keys[:half], costs_ms[:half])
+    second.restore(first.snapshot())
+    must_equal(
+        drive(second, keys[half:], costs_ms[half:]),
+        drive(first, keys[half:], costs_ms[half:]),
+        f"{type(policy).__name__} must decide like the original after restore(snapshot())",
+    )
 
 
 def must_equal(found: npt.ArrayLike, expected: npt.ArrayLike, duty: str) -> None:

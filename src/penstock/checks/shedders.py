@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.checks.common import name_of
-from penstock.checks.records import RECORDS, must_equal, records
+from penstock.checks.records import RECORDS, must_equal, must_resume, records
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding import Shedder
@@ -72,16 +72,7 @@ def check_steps(shedder: Shedder) -> None:
 
 def check_snapshot(shedder: Shedder) -> None:
     """A shedder restored in the middle of a stream decides about the rest like the original."""
-    keys, costs = records(47)
-    half = keys.size // 2
-    first, second = shedder.clone(), shedder.clone()
-    drive_shedder(first, keys[:half], costs[:half])
-    second.restore(first.snapshot())
-    must_equal(
-        drive_shedder(second, keys[half:], costs[half:]),
-        drive_shedder(first, keys[half:], costs[half:]),
-        f"{name_of(shedder)} must decide like the original after restore(snapshot())",
-    )
+    must_resume(shedder, drive_shedder, seed=47)
 
 
 def check_inputs_kept(shedder: Shedder) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.experiments import albic_claims as claims
-from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
+from penstock.experiments.base import Experiment, Extra, Sample, X, samples
+from penstock.experiments.milp import placement_experiment
 from penstock.policies.placement import Albic, Cluster, Cola, Placer
 from penstock.sim import Airline, applied, chain_traffic, even_cluster, fluctuated
 from penstock.sim.airline import JOBS, WEEKS
@@ -118,40 +119,10 @@ def _index(flights: Airline, week: int, where: "np.typing.NDArray[np.int64]") ->
     return 100 * flights.work_of(week, where) / flights.work_of(week, flights.apart)
 
 
-def _experiment(
-    name: str,
-    run: Run,
-    check: claims.Check,
-    *,
-    figure: str,
-    summary: str,
-    details: str,
-    metrics: tuple[str, ...],
-    x_label: str,
-    xs: tuple[X, ...],
-    streams: int,
-    part: str = "{}",
-) -> Experiment:
-    return Experiment(
-        name=name,
-        figure=figure,
-        summary=summary,
-        details=details,
-        x_label=x_label,
-        xs=xs,
-        run=run,
-        claims=check,
-        streams=streams,
-        main_metric=metrics[0],
-        metrics=metrics,
-        part=part,
-        params={"mean_points": 50, "rounds": ROUNDS, "simulated": True},
-        family=Placer,
-    )
-
+PARAMS = {"rounds": ROUNDS}
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    _experiment(
+    placement_experiment(
         "albic-collocation",
         collocation,
         claims.collocation,
@@ -162,8 +133,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="key groups with one-to-one traffic (%)",
         xs=ONE_TO_ONE,
         streams=4,
+        params=PARAMS,
     ),
-    _experiment(
+    placement_experiment(
         "albic-sizes",
         sizes,
         claims.sizes,
@@ -174,8 +146,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="workers x key groups",
         xs=tuple(SIZES),
         streams=4,
+        params=PARAMS,
     ),
-    _experiment(
+    placement_experiment(
         "albic-airline",
         airline,
         claims.airline,
@@ -194,5 +167,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="week",
         xs=("whole",),
         streams=2,
+        params=PARAMS,
     ),
 )

@@ -7,7 +7,7 @@ and rates that drift and jump.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -210,7 +210,7 @@ def edits(seed: int) -> Iterator[np.typing.NDArray[np.float64]]:
         yield np.maximum(0.0, 3.0 * rate * np.concatenate((places, popularity + news)))
 
 
-def _experiment(
+def placement_experiment(
     name: str,
     run: Run,
     check: claims.Check,
@@ -223,7 +223,9 @@ def _experiment(
     xs: tuple[X, ...] = ("whole",),
     streams: int = 8,
     part: str = "{}",
+    params: Mapping[str, object] | None = None,
 ) -> Experiment:
+    """Return an experiment that compares placers on simulated clusters; see `Experiment`."""
     return Experiment(
         name=name,
         figure=figure,
@@ -237,13 +239,13 @@ def _experiment(
         main_metric=metrics[0],
         metrics=metrics,
         part=part,
-        params={"mean_points": 50, "simulated": True},
+        params={"mean_points": 50, **(params or {}), "simulated": True},
         family=Placer,
     )
 
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    _experiment(
+    placement_experiment(
         "milp-solvers",
         solvers,
         claims.solvers,
@@ -255,7 +257,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="migrations allowed",
         xs=BUDGETS,
     ),
-    _experiment(
+    placement_experiment(
         "milp-solver-time",
         solver_time,
         claims.solver_time,
@@ -268,7 +270,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         xs=TIMES_S,
         streams=3,
     ),
-    _experiment(
+    placement_experiment(
         "milp-scale-in",
         scale_in,
         claims.scale_in,
@@ -279,7 +281,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         part="{} overloaded",
         x_label="round",
     ),
-    _experiment(
+    placement_experiment(
         "milp-wikipedia",
         wikipedia,
         claims.wikipedia,
