@@ -63,7 +63,7 @@ class Consistent(Grouping):
         acknowledgements could carry its signals. Virtual workers return to their first instance if
         possible. The paper moves one virtual worker per signal (`Consistent.as_published`). With
         100 of them, adapting to new capacities takes longer than most streams stay the same
-        (`docs/cg.md`).
+        (`docs/papers/cg.md`).
     """
 
     name = "cg"
