@@ -149,7 +149,7 @@ def test_a_window_of_a_stream_needs_a_watermark(spark, tmp_path):
     ]
 
 
-@pytest.mark.parametrize("taken", ["_penstock_key", "_penstock_instance"])
+@pytest.mark.parametrize("taken", ["_penstock_key", "_penstock_destination"])
 def test_names_that_are_needed_inside_are_refused(spark, taken):
     op = penstock.aggregate(Count(), key="entity", schema="count long", instances=2)
     with pytest.raises(PenstockError, match=taken):

@@ -109,7 +109,7 @@ def test_a_frame_is_needed(spark):
         op([{"entity": "e1", "n": 1}])
 
 
-@pytest.mark.parametrize("taken", ["_penstock_key", "_penstock_instance"])
+@pytest.mark.parametrize("taken", ["_penstock_key", "_penstock_destination"])
 def test_names_that_are_needed_inside_are_refused(spark, taken):
     op = penstock.balance(same(), key="entity", schema=f"entity string, {taken} int", instances=2)
     with pytest.raises(PenstockError, match=taken):

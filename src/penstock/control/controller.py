@@ -32,7 +32,8 @@ class Controller:
     """Teaches the policies of one operator in one query, and publishes snapshots of them.
 
     Thread safe: routers ask from the threads of the control channel, and reports arrive on
-    another one. Every public method takes the lock; every private one needs it.
+    another one. Every public method takes the lock; every private one needs it. `unsaved` is a
+    flag that the control plane reads and clears.
 
     Args:
         name: name of the operator, for people.
@@ -100,9 +101,9 @@ class Controller:
         active = snapshot.active_of(self.instances)
         if active > self.instances:
             raise PenstockError(f"it is for {active} instances, and there are {self.instances}")
-        fitting = self._policies.clone(active)
-        fitting.restore(snapshot.data)  # refuses a snapshot that does not fit
         with self._lock:
+            fitting = self._policies.clone(active)
+            fitting.restore(snapshot.data)  # refuses a snapshot that does not fit
             # It gets a version of its own, because routers identify snapshots by version.
             self._pins.restore(batch, replace(snapshot, version=self._version))
             self._version += 1
@@ -295,15 +296,16 @@ class Controller:
     def load(self, data: bytes) -> None:
         """Restore the bytes of `save`, also with another number of instances."""
         state = codec.decode(_SAVED, data)
-        try:
-            before = self._policies.clone(instances=int(state["instances"][0]))
-            before.restore(state["learnt"].tobytes())
-        except (KeyError, TypeError) as error:
-            raise PenstockError(f"saved state does not fit {self._policies!r}: {error}") from None
-        before.resize(self.active)
-        if before.shedder is not None:
-            before.shedder.restart()
         with self._lock:
+            try:
+                before = self._policies.clone(instances=int(state["instances"][0]))
+                before.restore(state["learnt"].tobytes())
+            except (KeyError, TypeError) as error:
+                reason = f"saved state does not fit {self._policies!r}: {error}"
+                raise PenstockError(reason) from None
+            before.resize(self.active)
+            if before.shedder is not None:
+                before.shedder.restart()
             self._policies = before
             self._routed = state.get("routed", self._routed)
             self._version += 1

@@ -180,7 +180,7 @@ class Ledger:
 class FrontLedger(Ledger):
     """The ledger of a shed operator, in front of operators that report nothing.
 
-    Its batches are complete when the query says how long they took. All admitted records count as
+    Its batches are complete when the query reports their duration. All admitted records count as
     processed by one instance.
     """
 

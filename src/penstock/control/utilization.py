@@ -1,4 +1,4 @@
-"""The utilization of instances in a batch, where it says something about their speed."""
+"""The utilization of instances in a batch, where it follows from their speed."""
 
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64

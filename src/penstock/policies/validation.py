@@ -141,6 +141,7 @@ _UNITS_MS = {
     6e4: ("min", "minute", "minutes"),
     3.6e6: ("h", "hour", "hours"),
     8.64e7: ("d", "day", "days"),
+    6.048e8: ("week", "weeks"),
 }
 _MS_OF = {name: ms for ms, names in _UNITS_MS.items() for name in names}
 _PART = r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]+)\s*"

@@ -61,7 +61,7 @@ def balance(
         schema: schema of the records that `func` returns.
         instances: number of tasks that share the work; one per slot of the cluster by default.
         grouping: registered name, or a grouping (its own `instances` then counts).
-        form: "dict", "row" or "arrow", if the annotations do not say.
+        form: "dict", "row" or "arrow", if the annotation of the function does not name it.
         name: name of the operator in stats, journal and checkpoint; unique in a query. The
             function's name by default.
         journal: file for observations and plans (JSON lines, rotated).

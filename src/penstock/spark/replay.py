@@ -19,6 +19,7 @@ from penstock.spark.spill import ADDED, BATCH, absolute, file_system
 log = logging.getLogger("penstock")
 
 _READY = "-replay"
+_SHORTEST_S = 0.05
 
 
 def replay(
@@ -56,6 +57,11 @@ def replay(
         >>> query = events.unionByName(late).transform(op).writeStream...  # doctest: +SKIP
     """
     every_s = milliseconds("every", every) / 1000
+    if every_s < _SHORTEST_S:
+        raise PenstockError(
+            f"every must be at least {_SHORTEST_S:g} s; got {every_s:g} s. Numbers are "
+            "milliseconds: write '1 s'"
+        )
     path = absolute(path)
     files, root = file_system(path)
     files.create_dir(root + _READY, recursive=True)

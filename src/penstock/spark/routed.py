@@ -19,7 +19,7 @@ from penstock.spark.arguments import Key, Keys, checked_keys, hashed
 from penstock.spark.destinations import SHED, Destinations
 from penstock.spark.driver.control_plane import ControlPlane, Registration
 from penstock.spark.driver.watch import watch
-from penstock.spark.executor.columns import ARRIVAL, INSTANCE, KEY
+from penstock.spark.executor.columns import ARRIVAL, DESTINATION, KEY
 from penstock.spark.executor.router import routing
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spec import OperatorSpec
@@ -34,7 +34,8 @@ class RoutedFrame(NamedTuple):
     """A DataFrame with the destination of every record.
 
     Attributes:
-        frame: the records; the destination is in their order or in a column.
+        frame: records; after `_decide` the destination is in a column, after `_route` it is the
+            partition.
         spec: spec of the operator, for its tasks.
         plane: control plane that receives the reports of tasks.
         spill: folder of shed records; None if they are not kept.
@@ -116,7 +117,8 @@ class RoutedOperator(ABC):
             else Destinations(grouping.instances),
         )
         given = [hashed(frame, keys), *(shed.columns(frame) if shed is not None else ())]
-        decided = frame.withColumn(INSTANCE, _udf(routing(spec, plane.reports), len(given))(*given))
+        route = _udf(routing(spec, plane.reports), len(given))
+        decided = frame.withColumn(DESTINATION, route(*given))
         if frame.isStreaming:  # batch jobs have no progress to show counts in
             counts = _counts(spec.destinations, sheds=shed is not None)
             decided = decided.observe(f"penstock {self.name}", *counts)
@@ -130,8 +132,9 @@ class RoutedOperator(ABC):
         decided = self._decide(spark, frame, keys)
         records, spec = decided.frame, decided.spec
         if self._shed is not None and not spec.destinations.spill_tasks:
-            records = records.filter(sf.col(INSTANCE) != SHED)
-        shuffled = records.repartitionById(spec.destinations.partitions, INSTANCE).drop(INSTANCE)
+            records = records.filter(sf.col(DESTINATION) != SHED)
+        partitions = spec.destinations.partitions
+        shuffled = records.repartitionById(partitions, DESTINATION).drop(DESTINATION)
         # Hashing the key again is cheaper than sending its hash through the shuffle. Columns go
         # by number: mapInArrow refuses names with dots.
         more = {KEY: hashed(frame, keys)}
@@ -210,7 +213,7 @@ def _counts(destinations: Destinations, *, sheds: bool) -> list[Column]:
     """Return the counts that a query's progress shows for an operator."""
     counts = [sf.count(sf.lit(1)).alias("received")]
     if sheds:
-        shed = destinations.is_shed(sf.col(INSTANCE))
+        shed = destinations.is_shed(sf.col(DESTINATION))
         counts.append(sf.count_if(shed).alias("shed"))
         counts.append(sf.count_if(~shed).alias("admitted"))
     return counts

@@ -32,7 +32,7 @@ class Spill:
         path: folder, on any file system that Arrow knows: local, s3://, gs://, abfs://, hdfs://.
         given: schema of the records.
         operator: name of the operator; several operators of a query may share the folder.
-        application: identity of the application; it tells batch jobs apart.
+        application: identity of the application, for the file names of batch jobs.
     """
 
     path: str

@@ -102,7 +102,7 @@ def test_costs_bind():
         rng.exponential(3.0, 200), rng.integers(0, 10, 200), np.ones(10), migration_cost=cost
     )
     plans = [LocalSearch(max_cost=limit).plan(cluster) for limit in (50, 200, 1_000)]
-    assert [plan.cost <= limit for plan, limit in zip(plans, (50, 200, 1_000), strict=True)]
+    assert all(plan.cost <= limit for plan, limit in zip(plans, (50, 200, 1_000), strict=True))
     distances = [plan.distance_after for plan in plans]
     assert distances == sorted(distances, reverse=True)
     assert distances[-1] < distances[0]

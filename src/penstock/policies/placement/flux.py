@@ -38,9 +38,9 @@ class Flux(Placer):
 
     Deviations:
         The paper defines "suitable" only by a lower variance; any key group that lowers it would be
-        another reading (`docs/papers/albic.md`). Flux does not know workers that are to be removed: they
-        are drained with the rest of the budget. Unequal capacities, other resources and migration
-        costs are respected.
+        another reading (`docs/papers/albic.md`). Flux does not know workers that are to be removed:
+        they are drained with the rest of the budget. Unequal capacities, other resources and
+        migration costs are respected.
     """
 
     name = "flux"

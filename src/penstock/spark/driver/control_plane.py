@@ -238,10 +238,11 @@ class ControlPlane:
         try:
             report = unpack(packed)
             task = report.task
-            operator = self._operators.get(task.operator)
-            if operator is None:
-                return  # closed while a task of a stopped query was still running
-            controller = self._controller(task.operator, task.query)
+            with self._lock:
+                operator = self._operators.get(task.operator)
+                if operator is None:
+                    return  # closed while a task of a stopped query was still running
+                controller = self._controller(task.operator, task.query)
             controller.observe(report)
             if operator.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.
@@ -254,8 +255,11 @@ class ControlPlane:
 
     def _save_all(self) -> None:
         with self._lock:
-            operators = list(self._operators.values())
-        for operator in operators:
-            for controller in list(operator.controllers.values()):
-                if controller.unsaved:
-                    self._files.save(operator.spark, controller)
+            unsaved = [
+                (operator.spark, controller)
+                for operator in self._operators.values()
+                for controller in operator.controllers.values()
+                if controller.unsaved
+            ]
+        for spark, controller in unsaved:
+            self._files.save(spark, controller)

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from penstock.spark import internals
 
-# An executor has this many times the patience to be emptied.
+# Time in which a surplus executor must be emptied, in multiples of the patience.
 _DRAIN = 12
 
 

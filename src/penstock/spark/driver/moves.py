@@ -30,8 +30,9 @@ class Pending:
 class Moves:
     """The moves of one plan. Thread safe: the loop and the query's own thread both use it.
 
-    Spark runs a state partition where a hint says, and loads its state from the checkpoint. Hints
-    that are given while a batch runs race with its tasks, so each is repeated until it holds.
+    Spark runs a state partition on the executor of a hint, and loads its state from the
+    checkpoint. Hints that are given while a batch runs race with its tasks, so each is repeated
+    until it holds.
 
     Args:
         spark: session of the query.

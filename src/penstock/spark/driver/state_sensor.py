@@ -87,7 +87,7 @@ class StateSensor:
         self._batch, self._tasks = job.batch, tasks
         interval_ms = job.began_ms - self._began_ms if self._began_ms else job.duration_ms
         self._began_ms = job.began_ms
-        # The first batch after a pause of the source says nothing about the usual interval.
+        # The first batch after a pause of the source is no measure of the usual interval.
         longest_ms = 10 * max(job.duration_ms, self.groups.interval_ms)
         ran = [_ran(number, one) for number, own in tasks.items() for one in own]
         self.groups.add(ran, max(1.0, min(interval_ms, longest_ms)))

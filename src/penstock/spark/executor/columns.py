@@ -2,5 +2,5 @@
 
 RESERVED = "_penstock"
 KEY = "_penstock_key"
-INSTANCE = "_penstock_instance"
+DESTINATION = "_penstock_destination"
 ARRIVAL = "_penstock_arrival_ms"

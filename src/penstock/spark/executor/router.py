@@ -1,4 +1,4 @@
-"""The routing stage: keys in, instances out, decided with the driver's newest snapshot."""
+"""The routing stage: keys in, destinations out, decided with the driver's newest snapshot."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 # Shared by all tasks that this Python worker runs.
 _clients: dict[Address, ControlClient] = {}
 _snapshots: dict[tuple[str, str], Snapshot] = {}
-_learners: dict[str, OperatorPolicies] = {}
+_policies: dict[str, OperatorPolicies] = {}
 
 # Spark passes a single column as it is, and several as a tuple.
 Columns: TypeAlias = "pa.Array | tuple[pa.Array, ...]"
-Batches = Iterator[Columns]
+ColumnBatches = Iterator[Columns]
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,16 @@ class Control:
         return 1000 * (time.time() - self.snapshot.created_s) if self.snapshot else 0.0
 
 
-def routing(spec: OperatorSpec, reports: "Accumulator[Reports]") -> Callable[[Batches], Batches]:
+def routing(
+    spec: OperatorSpec, reports: "Accumulator[Reports]"
+) -> Callable[[ColumnBatches], ColumnBatches]:
     """Return the function that routes the records of one task.
 
     It takes the hashes of keys. If the operator sheds, it also takes the times of arrival in
     milliseconds since 1970, and whether each record is protected.
     """
 
-    def route(batches: Batches) -> Iterator[pa.Array]:
+    def route(batches: ColumnBatches) -> Iterator[pa.Array]:
         task = task_id(spec)
         start = time.perf_counter()
         control = control_of(spec, task)
@@ -70,9 +72,9 @@ def routing(spec: OperatorSpec, reports: "Accumulator[Reports]") -> Callable[[Ba
         age_ms = control.age_ms
         for columns in batches:
             start = time.perf_counter()
-            instances = pa.array(router.route(columns))
+            destinations = pa.array(router.route(columns))
             spent += time.perf_counter() - start
-            yield instances
+            yield destinations
         send(reports, router.report(1000 * spent, age_ms))
 
     return route
@@ -139,7 +141,7 @@ class _Router:
 
 def control_of(spec: OperatorSpec, task: TaskId) -> Control:
     """Fetch the driver's snapshot; without an answer, route by shuffle and shed nothing."""
-    policies = _learners.get(spec.identity) or spec.policies()
+    policies = _policies.get(spec.identity) or spec.policies()
     if not policies.learns and policies.shedder is None:
         return Control(policies, None)
     client = _clients.setdefault(spec.address, ControlClient(spec.address))
@@ -151,6 +153,6 @@ def control_of(spec: OperatorSpec, task: TaskId) -> Control:
         policies.restore(snapshot.data)
     except (OSError, PenstockError) as error:
         return Control(OperatorPolicies(RoundRobin(spec.instances)), None, str(error))
-    _learners[spec.identity] = policies  # a snapshot replaces everything that they have learnt
+    _policies[spec.identity] = policies  # a snapshot replaces everything that they have learnt
     _snapshots[known] = snapshot
     return Control(policies, snapshot)

@@ -32,5 +32,5 @@ def batch_of(context: TaskContext) -> tuple[str, str]:
 
 
 def executor_name() -> str:
-    """Return a name that tells this executor from the others of the application."""
+    """Return the name of this executor, unique in the application."""
     return os.environ.get("SPARK_EXECUTOR_ID") or f"process {os.getppid()}"

@@ -170,9 +170,9 @@ def hint_location(
     stores = jvm.org.apache.spark.sql.execution.streaming.state
     coordinator = _coordinator(spark)
     run_id = jvm.java.util.UUID.fromString(run)
-    nobody = jvm.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
+    no_providers = jvm.scala.jdk.javaapi.CollectionConverters.asScala([]).toSeq()
     for one in (operator, *operator.before):
         for name in one.stores:
             store = stores.StateStoreId(one.root, one.number, partition, name)
             provider = stores.StateStoreProviderId(store, run_id)
-            coordinator.reportActiveInstance(provider, host, executor, nobody)
+            coordinator.reportActiveInstance(provider, host, executor, no_providers)

@@ -1,4 +1,4 @@
-"""Sessions, clusters and small jobs for the demo, the experiments and the tests."""
+"""Sessions, clusters and small jobs to try things out: for examples, experiments and tests."""
 
 from penstock.spark.lab.clusters import StandaloneCluster
 from penstock.spark.lab.sessions import session
