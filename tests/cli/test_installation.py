@@ -73,4 +73,4 @@ def test_the_doctor_lists_extras(monkeypatch):
         "'penstock[aggregate,data,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
-    assert doctor._extras() == ["installed: aggregate, cli, data, plots, solvers"]
+    assert doctor._extras() == ["installed: cli, data, plots, sketches, solvers"]

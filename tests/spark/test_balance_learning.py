@@ -17,8 +17,8 @@ pytestmark = pytest.mark.spark
 
 def learnt(op, hashes):
     """What the operator's policy expects records of these key hashes to cost."""
-    controller = op._driver.controllers(op.identity)[-1]
-    grouping = op._make(2)
+    controller = op._plane.controllers(op.identity)[-1]
+    grouping = op._make_grouping(2)
     grouping.restore(controller.snapshot("asked by a test").data)
     return grouping.expected_ms(hashes)
 
@@ -71,7 +71,7 @@ def test_records_go_where_the_policy_says(spark, at_once):
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     plans = [entry for entry in op.journal.entries() if entry["kind"] == "plan"]
-    snapshot = op._driver.controllers(op.identity)[-1].snapshot(plans[-1]["batch"])
+    snapshot = op._plane.controllers(op.identity)[-1].snapshot(plans[-1]["batch"])
     for router in range(3):
         policy = grouping.clone()
         policy.restore(snapshot.data)

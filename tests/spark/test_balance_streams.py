@@ -132,12 +132,12 @@ def test_two_operators_in_one_query_keep_apart(spark, tmp_path, files):
     assert first.query == second.query == query.id
     assert sum(one.busy_ms for one in first.instances) >= 300
     # What slow records cost is no news for the fast operator.
-    controllers = [op._driver.controllers(op.identity) for op in (slow_op, fast_op)]
+    controllers = [op._plane.controllers(op.identity) for op in (slow_op, fast_op)]
     assert [len(found) for found in controllers] == [1, 1]
     keys = {"slow": sf.xxhash64(sf.lit("e1")), "fast": sf.xxhash64(sf.lit(1))}
     hashes = spark.range(1).select(*[column.alias(name) for name, column in keys.items()]).first()
     for op, [controller], key in zip((slow_op, fast_op), controllers, hashes, strict=True):
-        policy = op._make(2)
+        policy = op._make_grouping(2)
         policy.restore(controller.snapshot("asked by a test").data)
         assert (policy.expected_ms([key])[0] >= 5) == (op is slow_op)
 
@@ -220,7 +220,7 @@ def test_records_go_where_the_policy_says(spark, tmp_path):
     run(stream.transform(op), tmp_path)
     rows = sorted(sunk(spark, tmp_path), key=lambda row: row.n)
     assert [row.n for row in rows] == list(range(160))
-    [controller] = op._driver.controllers(op.identity)
+    [controller] = op._plane.controllers(op.identity)
     for batch in range(4):
         policy = grouping.clone()
         policy.restore(controller.snapshot(str(batch)).data)
