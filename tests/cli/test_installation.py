@@ -69,8 +69,8 @@ def test_the_doctor_lists_extras(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda extra: extra in ("cli", "plots"))
     assert doctor._extras() == [
         "installed: cli, plots",
-        "not installed: aggregate, data, solvers; run: pip install "
-        "'penstock[aggregate,data,solvers]'",
+        "not installed: data, sketches, solvers; run: pip install "
+        "'penstock[data,sketches,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
     assert doctor._extras() == ["installed: cli, data, plots, sketches, solvers"]

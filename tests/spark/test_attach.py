@@ -81,7 +81,7 @@ def files(spark, tmp_path):
 
 def test_a_local_master_cannot_scale(begin, files):
     query = begin(files, "local_only")
-    with pytest.raises(PenstockError, match=r"on master 'local\[2\]'.*cluster.*dry_run=True"):
+    with pytest.raises(PenstockError, match=r"master 'local\[2\]'.*cluster.*dry_run=True"):
         penstock.attach(query, scale=penstock.scaling.Preventive())
     assert query.isActive
 
@@ -185,7 +185,7 @@ def test_a_loop_that_fails_harms_nobody(begin, spark, tmp_path, files, caplog):
     assert stats.failure == "ZeroDivisionError: this scaler is broken"
     told = [one.message for one in caplog.records if "this scaler is broken" in one.message]
     assert told == [
-        "unharmed: the loop has failed, executors and key groups stay as they are "
+        "unharmed: the loop has failed, executors and key groups stay unchanged "
         "(ZeroDivisionError: this scaler is broken)"
     ]
     attached.detach()
