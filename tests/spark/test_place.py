@@ -152,7 +152,7 @@ def test_operators_on_both_sides_of_a_join_are_found_in_its_jobs(spark, tmp_path
         return sum(one["taskMetrics"]["shuffleReadMetrics"]["recordsRead"] for one in tasks)
 
     assert (records(0), records(1)) == (30, 40)
-    left, right = sorted((operators[2], operators[3]), key=lambda one: one.place)
+    left, right = sorted((operators[2], operators[3]), key=lambda one: one.stage_rank)
     assert (records(left.number), records(right.number)) == (60, 20)
 
 
