@@ -10,6 +10,8 @@ all others 1 ms. `penstock.balance` learns the cost of each entity, and routes t
 
 import argparse
 import json
+import os
+import sys
 import tempfile
 import time
 import zlib
@@ -69,7 +71,14 @@ def main() -> None:
     parser.add_argument("--rate", type=int, help="records a second of Spark's rate source")
     parser.add_argument("--seconds", type=float, default=30, help="length of the run")
     args = parser.parse_args()
-    spark = SparkSession.builder.master(f"local[{INSTANCES}]").appName("tweets").getOrCreate()
+    # Workers on this machine use the Python of this job.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = (
+        SparkSession.builder.master(f"local[{INSTANCES}]")
+        .appName("tweets")
+        .config("spark.sql.shuffle.partitions", str(INSTANCES))
+        .getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory() as name:
         # Any streaming DataFrame will do, from Kafka as well as from files.
@@ -92,6 +101,8 @@ def main() -> None:
         )
         # A live view: busy time of each task, and the expected cost of its records.
         operator.watch(args.seconds)
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
         spark.table("kinds").show()
         query.stop()
         operator.close()

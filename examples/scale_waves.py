@@ -11,6 +11,8 @@ query, also for one without a balanced operator.
 
 import argparse
 import contextlib
+import os
+import sys
 import tempfile
 import time
 
@@ -45,6 +47,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240, help="length of the run")
     parser.add_argument("--dry-run", action="store_true", help="print plans, change nothing")
     args = parser.parse_args()
+    # Workers on this machine use the Python of this job.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with contextlib.ExitStack() as stack:
         master = args.master
         if master is None:

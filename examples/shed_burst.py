@@ -9,6 +9,8 @@ Then it replays the shed records.
 """
 
 import argparse
+import os
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -36,6 +38,8 @@ def main() -> None:
     parser.add_argument("--target", default="3 s", help="mean waiting time to hold")
     parser.add_argument("--seconds", type=float, default=60, help="length of the burst")
     args = parser.parse_args()
+    # Workers on this machine use the Python of this job.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master(f"local[{INSTANCES}]").appName("burst").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
