@@ -23,9 +23,10 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=1, help="cores of a worker")
     parser.add_argument("--memory-mb", type=int, default=1024, help="memory of a worker in MB")
     args = parser.parse_args()
+    # Before the cluster starts, so that a signal during the start stops its processes, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with StandaloneCluster(args.workers, args.cores, args.memory_mb) as cluster:
         print(f"{cluster.url}: {args.workers} workers with {args.cores} cores. Stop with Ctrl-C.")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
 
