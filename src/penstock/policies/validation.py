@@ -166,3 +166,19 @@ def milliseconds(name: str, value: float | str) -> float:
             f"got {value!r}"
         )
     return positive(name, sum(float(number) * _MS_OF[unit] for number, unit in parts))
+
+
+def seconds(name: str, value: float | str, *, least: float) -> float:
+    """Read a duration in seconds, and refuse one below `least` seconds.
+
+    Example:
+        >>> seconds("period", "10 s", least=0.2)
+        10.0
+    """
+    found = milliseconds(name, value) / 1000
+    if found < least:
+        raise PenstockError(
+            f"{name} must be at least {least:g} s; got {found:g} s. Numbers are milliseconds: "
+            "write '10 s'"
+        )
+    return found

@@ -10,7 +10,7 @@ from penstock.control import Journal
 from penstock.errors import PenstockError, first_line
 from penstock.policies.placement import Placer
 from penstock.policies.scaling import Scaler
-from penstock.policies.validation import milliseconds
+from penstock.policies.validation import seconds
 from penstock.spark import internals
 from penstock.spark.driver.attachment import Attachment
 from penstock.spark.driver.placement import QueryPlacement
@@ -61,7 +61,7 @@ def attach(
             f"returns it; got {query!r}"
         )
     _refuse_wrong(scale, place)
-    period_s = milliseconds("period", period) / 1000
+    period_s = seconds("period", period, least=_SHORTEST_S)
     spark = _session_of(query)
     _refuse_short_period(spark, query, period_s)
     dry_run = dry_run or _must_watch_only(spark, scales=scale is not None)
@@ -141,11 +141,6 @@ def _session_of(query: StreamingQuery) -> SparkSession:
 
 def _refuse_short_period(spark: SparkSession, query: StreamingQuery, period_s: float) -> None:
     """Refuse a period in which the query would often have nothing to report."""
-    if period_s < _SHORTEST_S:
-        raise PenstockError(
-            f"period must be at least {_SHORTEST_S:g} s; got {period_s:g} s. Numbers are "
-            "milliseconds: write '10 s'"
-        )
     interval_ms = internals.trigger_interval_ms(spark, str(query.id))
     if interval_ms is not None and 1000 * period_s < interval_ms:
         raise PenstockError(

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from penstock.control import BatchStats
 from penstock.errors import PenstockError
-from penstock.policies.validation import milliseconds
+from penstock.policies.validation import seconds
 from penstock.spark.routed import RoutedOperator
 from penstock.spark.spill import ADDED, BATCH, absolute, file_system
 
@@ -56,12 +56,7 @@ def replay(
         ... )  # doctest: +SKIP
         >>> query = events.unionByName(late).transform(op).writeStream...  # doctest: +SKIP
     """
-    every_s = milliseconds("every", every) / 1000
-    if every_s < _SHORTEST_S:
-        raise PenstockError(
-            f"every must be at least {_SHORTEST_S:g} s; got {every_s:g} s. Numbers are "
-            "milliseconds: write '1 s'"
-        )
+    every_s = seconds("every", every, least=_SHORTEST_S)
     path = absolute(path)
     files, root = file_system(path)
     files.create_dir(root + _READY, recursive=True)
