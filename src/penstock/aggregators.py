@@ -203,6 +203,9 @@ class TopK:
 class Distinct:
     """Approximate number of distinct values of a column (HyperLogLog): `distinct double`.
 
+    Values of a column have one type: a whole number and a floating-point number, such as 1 and 1.0,
+    would be two values. Maps are equal if their entries are, in any order.
+
     It needs the package `datasketches`: `pip install 'penstock[sketches]'`.
 
     Attributes:
@@ -227,7 +230,7 @@ class Distinct:
         """Count the value of a record, by its text if it is not a number."""
         value = record[self.column]
         if value is not None:
-            state.update(value if isinstance(value, int | float | str) else repr(value))
+            state.update(_hashable(value))
         return state
 
     def merge(self, state: Any, other: Any) -> Any:  # noqa: ANN401 - a sketch
@@ -249,6 +252,24 @@ class Distinct:
     def load(self, data: bytes) -> Any:  # noqa: ANN401 - a sketch
         """Return the sketch that `dump` has serialised."""
         return _sketches().hll_sketch.deserialize(data)
+
+
+def _hashable(value: object) -> int | float | str:
+    """Return a number or a text that sketches count; they would leave out an empty text."""
+    if isinstance(value, str):
+        return value or "\x00"
+    if isinstance(value, float) or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    return repr(_ordered(value))
+
+
+def _ordered(value: object) -> object:
+    """Return a value whose text does not depend on the order of entries of its maps."""
+    if isinstance(value, dict):
+        return sorted(((_ordered(k), _ordered(v)) for k, v in value.items()), key=repr)
+    if isinstance(value, list | tuple):
+        return [_ordered(one) for one in value]
+    return value
 
 
 def _sketches() -> Any:  # noqa: ANN401 - the module

@@ -92,7 +92,7 @@ def _run(check: Callable[..., None], policy: Policy) -> None:
         check(policy)
     except (AssertionError, PenstockError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         name = check.__name__.removeprefix("check_")
         raise AssertionError(
             f"{common.name_of(policy)} must pass the check {name!r} without an error; "

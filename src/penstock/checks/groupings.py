@@ -5,7 +5,15 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.checks.common import name_of
-from penstock.checks.records import RECORDS, must_equal, must_resume, records
+from penstock.checks.records import (
+    RECORDS,
+    must_decide_one_by_one,
+    must_equal,
+    must_not_grow,
+    must_repeat,
+    must_resume,
+    records,
+)
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int32, Int64
 
@@ -25,22 +33,19 @@ def check_range(grouping: Grouping) -> None:
 
 def check_same_decisions(grouping: Grouping) -> None:
     """The same parameters and inputs give the same decisions."""
-    first, second = (_driven(grouping.clone(), seed=22) for _ in range(2))
     duty = "must route the same records in the same way every time"
-    must_equal(second, first, f"{name_of(grouping)} {duty}")
+    must_repeat(grouping, lambda one: _driven(one, seed=22), duty)
 
 
 def check_batch_is_one_by_one(grouping: Grouping) -> None:
     """A batch is routed like its records one by one, before and after learning."""
-    for learnt in (0, RECORDS):
-        batch, single = grouping.clone(), grouping.clone()
-        for one in (batch, single):
-            _driven(one, seed=23, count=learnt)
-        keys, _ = records(24, 200)
-        now = np.arange(200) * 3.0
-        one_by_one = [single.route(keys[i : i + 1], now[i : i + 1])[0] for i in range(200)]
-        duty = "must route a batch like its records one by one"
-        must_equal(batch.route(keys, now), one_by_one, f"{name_of(grouping)}.route {duty}")
+    must_decide_one_by_one(
+        grouping,
+        lambda one, keys, times_ms: one.route(keys, times_ms),
+        lambda one, count: _driven(one, seed=23, count=count),
+        seed=24,
+        duty=f"{name_of(grouping)}.route must route a batch like its records one by one",
+    )
 
 
 def check_steps(grouping: Grouping) -> None:
@@ -91,15 +96,7 @@ def check_empty(grouping: Grouping) -> None:
 
 def check_memory(grouping: Grouping) -> None:
     """Memory does not grow with the stream."""
-    one = grouping.clone()
-    _driven(one, seed=28)
-    before = one.memory_bytes
-    for seed in range(29, 32):
-        _driven(one, seed=seed)
-    assert one.memory_bytes == before, (
-        f"the memory of {name_of(grouping)} must not grow with the stream; "
-        f"it went from {before} to {one.memory_bytes} bytes"
-    )
+    must_not_grow(grouping, lambda one, seed: _driven(one, seed=seed), range(28, 32))
 
 
 def check_fan_out(grouping: Grouping) -> None:

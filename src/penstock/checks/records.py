@@ -1,11 +1,12 @@
 """Records that checks are made with, and comparisons that explain a difference."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock.checks.common import name_of
 from penstock.policies import Policy
 from penstock.policies.kernels import Float64, Int64
 
@@ -55,7 +56,65 @@ def must_resume(policy: P, drive: Callable[[P, Int64, Float64], npt.ArrayLike], 
     must_equal(
         drive(second, keys[half:], costs_ms[half:]),
         drive(first, keys[half:], costs_ms[half:]),
-        f"{type(policy).__name__} must decide like the original after restore(snapshot())",
+        f"{name_of(policy)} must decide like the original after restore(snapshot())",
+    )
+
+
+def must_repeat(policy: P, driven: Callable[[P], npt.ArrayLike], duty: str) -> None:
+    """Raise an AssertionError if a policy decides otherwise when it runs again.
+
+    Args:
+        policy: policy to check.
+        driven: function that runs a policy over records, and returns its decisions.
+        duty: the rest of a sentence that starts with the policy, without a full stop.
+    """
+    first, second = (driven(policy.clone()) for _ in range(2))
+    must_equal(second, first, f"{name_of(policy)} {duty}")
+
+
+def must_decide_one_by_one(
+    policy: P,
+    decide: Callable[[P, Int64, Float64], npt.NDArray[Any]],
+    teach: Callable[[P, int], object],
+    *,
+    seed: int,
+    duty: str,
+) -> None:
+    """Raise an AssertionError if decisions about a batch are not those about single records.
+
+    Args:
+        policy: policy to check, before and after learning.
+        decide: function that returns the decisions about keys at some times.
+        teach: function that runs a policy over a number of records, which it learns from.
+        seed: seed of the records.
+        duty: sentence without a full stop that states what the policy must do.
+    """
+    keys, _ = records(seed, 200)
+    times_ms = np.arange(200, dtype=np.float64) * 3.0
+    for learnt in (0, RECORDS):
+        batch, single = policy.clone(), policy.clone()
+        for one in (batch, single):
+            teach(one, learnt)
+        one_by_one = [decide(single, keys[i : i + 1], times_ms[i : i + 1])[0] for i in range(200)]
+        must_equal(decide(batch, keys, times_ms), one_by_one, duty)
+
+
+def must_not_grow(policy: P, driven: Callable[[P, int], object], seeds: range) -> None:
+    """Raise an AssertionError if the memory of a policy grows with the stream.
+
+    Args:
+        policy: policy to check.
+        driven: function that runs a policy over the records of a seed.
+        seeds: seeds of the records; the memory after the first is compared.
+    """
+    one = policy.clone()
+    driven(one, seeds[0])
+    before = one.memory_bytes
+    for seed in seeds[1:]:
+        driven(one, seed)
+    assert one.memory_bytes == before, (
+        f"the memory of {name_of(policy)} must not grow with the stream; "
+        f"it went from {before} to {one.memory_bytes} bytes"
     )
 
 

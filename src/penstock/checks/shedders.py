@@ -5,7 +5,15 @@ from collections.abc import Callable
 import numpy as np
 
 from penstock.checks.common import name_of
-from penstock.checks.records import RECORDS, must_equal, must_resume, records
+from penstock.checks.records import (
+    RECORDS,
+    must_decide_one_by_one,
+    must_equal,
+    must_not_grow,
+    must_repeat,
+    must_resume,
+    records,
+)
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding import Shedder
@@ -31,22 +39,20 @@ def check_every_record(shedder: Shedder) -> None:
 
 def check_same_decisions(shedder: Shedder) -> None:
     """The same parameters and inputs give the same decisions."""
-    first, second = (_driven(shedder.clone(), seed=42) for _ in range(2))
     duty = "must decide about the same records in the same way every time"
-    must_equal(second, first, f"{name_of(shedder)} {duty}")
+    must_repeat(shedder, lambda one: _driven(one, seed=42), duty)
 
 
 def check_batch_is_one_by_one(shedder: Shedder) -> None:
     """Decisions about a batch are those about its records one by one."""
-    for learnt in (0, RECORDS):
-        batch, single = shedder.clone(), shedder.clone()
-        for one in (batch, single):
-            _driven(one, seed=43, count=learnt)
-        keys, _ = records(44, 200)
-        times = np.arange(200) * 3.0
-        one_by_one = [single.admit(keys[i : i + 1], times[i : i + 1])[0] for i in range(200)]
-        duty = "must decide about a batch like about its records one by one"
-        must_equal(batch.admit(keys, times), one_by_one, f"{name_of(shedder)}.admit {duty}")
+    duty = "must decide about a batch like about its records one by one"
+    must_decide_one_by_one(
+        shedder,
+        lambda one, keys, times_ms: one.admit(keys, times_ms),
+        lambda one, count: _driven(one, seed=43, count=count),
+        seed=44,
+        duty=f"{name_of(shedder)}.admit {duty}",
+    )
 
 
 def check_steps(shedder: Shedder) -> None:
@@ -102,15 +108,7 @@ def check_empty(shedder: Shedder) -> None:
 
 def check_memory(shedder: Shedder) -> None:
     """Memory does not grow with the stream."""
-    one = shedder.clone()
-    _driven(one, seed=49)
-    before = one.memory_bytes
-    for seed in range(50, 53):
-        _driven(one, seed=seed)
-    assert one.memory_bytes == before, (
-        f"the memory of {name_of(shedder)} must not grow with the stream; "
-        f"it went from {before} to {one.memory_bytes} bytes"
-    )
+    must_not_grow(shedder, lambda one, seed: _driven(one, seed=seed), range(49, 53))
 
 
 def check_slack(shedder: Shedder) -> None:

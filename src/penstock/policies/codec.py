@@ -38,16 +38,25 @@ def encode(name: str, arrays: Arrays) -> bytes:
 def decode(name: str, data: bytes) -> Arrays:
     """Read the arrays that `encode` wrote for the same name; refuse everything else."""
     header, body = _checked(data)
-    if header["version"] != VERSION:
+    if header.get("version") != VERSION:
         raise PenstockError(
-            f"snapshot has format {header['version']}, this version reads {VERSION}; learn again"
+            f"snapshot has format {header.get('version')}, this version reads {VERSION}; "
+            "learn again"
         )
-    if header["name"] != name:
-        raise PenstockError(f"snapshot is of {header['name']!r}, expected {name!r}")
-    return _arrays(header["arrays"], body)
+    if header.get("name") != name:
+        raise PenstockError(f"snapshot is of {header.get('name')!r}, expected {name!r}")
+    try:
+        return _arrays(header["arrays"], body)
+    except PenstockError:
+        raise
+    except (KeyError, OverflowError, SyntaxError, TypeError, ValueError):
+        raise PenstockError("snapshot is damaged; its header does not describe it") from None
 
 
 def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise PenstockError(f"snapshot must be bytes; got {type(data).__name__}")
+    data = bytes(data)
     if len(data) < _PREFIX.size or not data.startswith(MAGIC):
         raise PenstockError("not a Penstock snapshot; its first bytes differ")
     _, header_length, checksum = _PREFIX.unpack_from(data)
@@ -58,6 +67,8 @@ def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
         header = json.loads(body[:header_length])
     except ValueError:
         raise PenstockError("snapshot is damaged; its header cannot be read") from None
+    if not isinstance(header, dict):
+        raise PenstockError("snapshot is damaged; its header does not describe it")
     return header, body[header_length:]
 
 

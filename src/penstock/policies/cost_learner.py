@@ -1,10 +1,13 @@
 """The base of policies that learn one table of costs from all instances."""
 
+from typing import ClassVar
+
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
-from penstock.policies.costs import SpaceSaving
+from penstock.policies.costs import BySize, SpaceSaving
 from penstock.policies.costs.pooled import PooledCosts
+from penstock.policies.costs.pooled_by_size import PooledBySize
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 from penstock.policies.learner import Learner
@@ -14,12 +17,25 @@ from penstock.policies.trackers import WhenAsked
 class CostLearner(Learner):
     """A policy whose instances measure costs of records, and that pools their measurements.
 
-    A subclass has the parameters `capacity` and `seed`, and creates `_costs`.
+    A subclass has the parameters `capacity`, `half_life`, `drift`, `seed` and `sized`, and calls
+    `_pooled`.
     """
 
     capacity: int
+    half_life: float
+    drift: float
     seed: int
+    sized: bool
+    # Whether to keep how much the costs of a key differ.
+    _spread: ClassVar[bool] = False
     _costs: PooledCosts
+
+    def _pooled(self) -> PooledCosts:
+        """Return an empty cost model for all instances."""
+        kind = PooledBySize if self.sized else PooledCosts
+        return kind(
+            self.instances, self.capacity, self.half_life, self.drift, self.seed, self._spread
+        )
 
     def tracker(self, instance: int) -> WhenAsked:
         """Return a tracker that measures the records of an instance and answers requests."""
@@ -27,24 +43,34 @@ class CostLearner(Learner):
 
     def measurements(self) -> SpaceSaving:
         """Return an empty table."""
-        return SpaceSaving(self.capacity, self.seed)
+        kind = BySize if self.sized else SpaceSaving
+        return kind(self.capacity, self.seed, self._spread)
 
-    def expected_ms(self, keys: npt.ArrayLike) -> Float64:
-        """Return the expected cost of a record of each key on an average instance."""
-        return self._costs.estimate(keys)
+    def expected_ms(self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None) -> Float64:
+        """Return the expected cost of each record on an average instance.
+
+        Args:
+            keys: keys of the records.
+            sizes: sizes of the records, if the policy is `sized`.
+        """
+        return self._costs.estimate(keys, sizes)
 
     def expected_total_ms(self, feedback: Feedback) -> float:
         """Return the cost that was expected of the measured records on their instance."""
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
-        return self._costs.expected_total_ms(feedback.instance, feedback.costs)
+        return self._costs.expected_total_ms(self._worker(feedback), feedback.costs)
+
+    def _worker(self, feedback: Feedback) -> int:
+        """Return the number of the worker that has sent a message."""
+        return feedback.instance
 
     def _observe(self, feedback: Feedback) -> None:
         super()._observe(feedback)
         if feedback.costs is not None:
             if not isinstance(feedback.costs, SpaceSaving):
                 raise PenstockError(f"costs must be SpaceSaving; got {feedback.costs!r}")
-            self._costs.learn(feedback.instance, feedback.costs)
+            self._costs.learn(self._worker(feedback), feedback.costs)
 
     def resize(self, instances: int) -> None:
         """Keep the learnt costs; new instances have average speed."""

@@ -55,6 +55,11 @@ class HashFamily:
         return out
 
 
+def word_of(seed: int) -> np.uint64:
+    """Return the lowest 64 bits of a seed."""
+    return np.uint64(seed % 2**64)
+
+
 @kernel
 def hash_one(key: np.int64, coefficients: UInt64, width: int) -> np.int64:
     """Hash one key; for use inside other kernels."""

@@ -4,9 +4,12 @@ import numpy as np
 
 from penstock.policies.base import Policy
 from penstock.policies.costs import CostModel
-from penstock.policies.feedback import Feedback, Tracker
+from penstock.policies.feedback import Feedback, Tracker, measure, refuse_wrong
 from penstock.policies.kernels import Int64
 from penstock.policies.validation import whole
+
+# Largest number of instances: far more than any stage of Spark has tasks.
+MAX_INSTANCES = 1_000_000
 
 
 class Learner(Policy):
@@ -15,18 +18,21 @@ class Learner(Policy):
     To learn, it returns a `tracker` for each instance, and receives their messages in `observe`.
 
     Args:
-        instances: number of instances, >= 1.
+        instances: number of instances, >= 1 and at most a million.
     """
 
+    # Whether its costs follow the size of records: engines then pass sizes, too.
+    sized: bool = False
+
     def __init__(self, instances: int = 1) -> None:
-        self.instances = whole("instances", instances, least=1)
+        self.instances = whole("instances", instances, least=1, most=MAX_INSTANCES)
 
     def resize(self, instances: int) -> None:
         """Go on with another number of instances.
 
         Called by the controller on the driver, when the number of active instances changes.
         """
-        self.instances = whole("instances", instances, least=1)
+        self.instances = whole("instances", instances, least=1, most=MAX_INSTANCES)
 
     def warm_up(self) -> None:
         """Compile all kernels of this policy, with a copy of it.
@@ -35,7 +41,8 @@ class Learner(Policy):
         """
         trial, keys = self.clone(), np.zeros(2, dtype=np.int64)
         tracker = trial.tracker(0)
-        messages = tracker.execute(keys, np.ones(2), 1.0) if tracker else []
+        sizes = np.arange(2.0) if self.sized else None
+        messages = measure(tracker, keys, np.ones(2), sizes=sizes) if tracker else []
         for feedback in [*messages, *(tracker.finish() if tracker else [])] * 2:
             trial.expected_total_ms(feedback)
             trial.observe(feedback)
@@ -69,6 +76,7 @@ class Learner(Policy):
         Called by the controller on the driver, for each report of an instance and after each batch;
         by the simulator, when a message arrives.
         """
+        refuse_wrong(feedback)
         if feedback.instance < self.instances:
             self._observe(feedback)
 
@@ -94,6 +102,14 @@ class Learner(Policy):
         controller on the driver, too.
         """
         return self.measurements() is not None
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether decisions about records depend on the records before them.
+
+        Read on the driver, when an operator is applied to a frame.
+        """
+        return True
 
     @property
     def running(self) -> bool:

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from penstock.policies.costs import CostModel, CountMin
+from penstock.policies.costs import BySize, CostModel, CountMin
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.validation import positive, whole
@@ -45,9 +45,13 @@ class WhenAsked:
         costs_ms: Float64,
         finished_ms: float,
         request: SyncRequest | None = None,
+        sizes: Float64 | None = None,
     ) -> list[Feedback]:
         """Measure the records; answer if the last one carried a request."""
-        self.model.update(keys, costs_ms)
+        if isinstance(self.model, BySize):
+            self.model.update(keys, costs_ms, sizes)
+        else:
+            self.model.update(keys, costs_ms)
         if request is None:
             return []
         delta_ms = finished_ms - request.estimate_ms
@@ -100,8 +104,9 @@ class WhenStable:
         costs_ms: Float64,
         finished_ms: float,
         request: SyncRequest | None = None,
+        sizes: Float64 | None = None,
     ) -> list[Feedback]:
-        """Measure window by window; send stable matrices and answers."""
+        """Measure window by window; send stable matrices and answers. Sizes do not matter."""
         messages: list[Feedback] = []
         done = 0
         while done < keys.size:

@@ -4,15 +4,20 @@ import math
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
-from penstock.policies.kernels import Float64, Int64, kernel
+from penstock.policies.kernels import Bool, Float64, Int64, kernel
 
 N = TypeVar("N", np.int64, np.float64)
+
+# Largest number that kernels can count to.
+LARGEST = 2**63 - 1
+# Most digits of a number in a message.
+_DIGITS = 30
 
 
 def whole(name: str, value: object, *, least: int, most: int | None = None) -> int:
@@ -20,10 +25,16 @@ def whole(name: str, value: object, *, least: int, most: int | None = None) -> i
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise PenstockError(f"{name} must be a whole number; got {value!r}")
     if value < least:
-        raise PenstockError(f"{name} must be >= {least}; got {value}")
+        raise PenstockError(f"{name} must be >= {least}; got {_shown(value)}")
     if most is not None and value > most:
-        raise PenstockError(f"{name} must be <= {most}; got {value}")
+        raise PenstockError(f"{name} must be <= {most}; got {_shown(value)}")
     return int(value)
+
+
+def _shown(value: int | np.integer[Any]) -> str:
+    """Return a whole number for a message; Python refuses to print very long ones."""
+    huge = abs(int(value)) >= 10**_DIGITS
+    return f"a number of more than {_DIGITS} digits" if huge else str(value)
 
 
 def between(name: str, value: object, low: float, high: float, *, closed: str = "") -> float:
@@ -42,7 +53,10 @@ def finite(name: str, value: object) -> float:
     """Return `value` if it is a number, and neither NaN nor infinite."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise PenstockError(f"{name} must be a number; got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise PenstockError(f"{name} must be <= 1e308; got a larger number") from None
     if not math.isfinite(number):
         raise PenstockError(f"{name} must be finite; got {number}")
     return number
@@ -82,15 +96,29 @@ def _is_ready(values: object, dtype: type[N]) -> TypeGuard[npt.NDArray[N]]:
 
 def int64_keys(name: str, values: npt.ArrayLike) -> Int64:
     """Return the keys as a contiguous one-dimensional int64 array, without a copy if possible."""
+    return int64s(name, values, hint=". Hash other keys to int64 first")
+
+
+def int64s(name: str, values: npt.ArrayLike, *, hint: str = "") -> Int64:
+    """Return whole numbers as a contiguous one-dimensional int64 array.
+
+    Args:
+        name: name of the argument.
+        values: whole numbers.
+        hint: end of the message about other values.
+    """
     if _is_ready(values, np.int64):
         return values
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise PenstockError(
+            f"{name} must be one-dimensional; got rows of different lengths"
+        ) from None
     if array.ndim != 1:
         raise PenstockError(f"{name} must be one-dimensional; got shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
-        raise PenstockError(
-            f"{name} must be whole numbers; got dtype {array.dtype}. Hash other keys to int64 first"
-        )
+        raise PenstockError(f"{name} must be whole numbers; got dtype {array.dtype}{hint}")
     return np.require(array, dtype=np.int64, requirements=["C", "W"])
 
 
@@ -108,6 +136,44 @@ def float64s(name: str, values: npt.ArrayLike, length: int) -> Float64:
     return array
 
 
+def finites(name: str, values: npt.ArrayLike, length: int) -> Float64:
+    """Return the values as float64; refuse NaN and infinite ones."""
+    array = float64s(name, values, length)
+    if not _all_finite(array.view(np.int64)):
+        bad = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise PenstockError(f"{name} must be finite; got {array[bad]} at {bad}")
+    return array
+
+
+def bools(name: str, values: npt.ArrayLike, length: int) -> Bool:
+    """Return booleans as a contiguous array of the given length, or an empty one if it is empty."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise PenstockError(
+            f"{name} must have shape ({length},); got rows of different lengths"
+        ) from None
+    if array.size and array.shape != (length,):
+        raise PenstockError(f"{name} must have shape ({length},); got {array.shape}")
+    if array.size and array.dtype != np.bool_:
+        raise PenstockError(f"{name} must be True or False; got {array.tolist()[0]!r}")
+    return np.require(array, dtype=np.bool_, requirements=["C", "W"])
+
+
+def refuse_other(name: str, value: object, kind: type[Any], hint: str = "") -> None:
+    """Refuse a value that is no object of a class.
+
+    Args:
+        name: name of the argument.
+        value: value of the argument.
+        kind: class that is needed.
+        hint: how to make one.
+    """
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise PenstockError(f"{name} must be {article} {kind.__name__}{hint}; got {value!r}")
+
+
 def non_negatives(name: str, values: npt.ArrayLike, length: int) -> Float64:
     """Return the values as float64; refuse NaN, infinite and negative ones."""
     array = float64s(name, values, length)
@@ -123,6 +189,18 @@ def _first_bad(values: Float64) -> int:
         if not 0 <= values[i] < np.inf:
             return i
     return -1
+
+
+_EXPONENT = np.int64(0x7FF0_0000_0000_0000)
+
+
+@kernel
+def _all_finite(bits: Int64) -> bool:
+    """Return whether no float64 is NaN or infinite; whole numbers are quicker to compare."""
+    bad = 0
+    for i in range(bits.size):
+        bad += (bits[i] & _EXPONENT) == _EXPONENT
+    return bad == 0
 
 
 def known(what: str, value: str, names: Iterable[str]) -> str:

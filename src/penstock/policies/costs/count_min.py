@@ -12,6 +12,9 @@ from penstock.policies.hashing import HashFamily, hash_one
 from penstock.policies.kernels import Float64, Int64, UInt64, kernel
 from penstock.policies.validation import between, int64_keys, non_negatives, whole
 
+# Largest number of cells of a matrix: both matrices take a gigabyte.
+_MOST_CELLS = 2**26
+
 
 class CountMin(CostModel):
     r"""Two matrices that share their hash functions: frequencies F and cumulated costs W.
@@ -58,7 +61,12 @@ class CountMin(CostModel):
         self.delta = between("delta", delta, 0, 1)
         self.seed = whole("seed", seed, least=0)
         self.columns = math.ceil(math.e / self.epsilon)
-        self.rows = max(1, math.ceil(math.log2(1 / self.delta)))
+        self.rows = max(1, math.ceil(-math.log2(self.delta)))
+        if self.rows * self.columns > _MOST_CELLS:
+            raise PenstockError(
+                f"epsilon must be larger: its matrices would have {self.rows} x {self.columns:,} "
+                f"cells, of at most {_MOST_CELLS:,}; got {self.epsilon:g}"
+            )
         self._hashes = HashFamily(self.rows, self.columns, self.seed)
         self.clear()
 

@@ -37,6 +37,12 @@ class Exact(CostModel):
     ) -> None:
         self.keys = keys
         self.costs_ms = costs_ms
+        given = int64_keys("keys", keys)
+        if np.unique(given).size < given.size:
+            distinct, counts = np.unique(given, return_counts=True)
+            raise PenstockError(
+                f"keys must be different; got {distinct[np.argmax(counts)]} more than once"
+            )
         self._keys: Int64
         self._costs: Float64
         self.clear()
@@ -62,6 +68,8 @@ class Exact(CostModel):
 
     def merge(self, other: "Exact") -> None:
         """Take over the costs of another model."""
+        if not isinstance(other, Exact):
+            raise PenstockError(f"only exact costs can be merged; got {other!r}")
         self.update(other._keys, other._costs)
 
     def decay(self, factor: float) -> None:

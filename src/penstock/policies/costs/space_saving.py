@@ -7,7 +7,9 @@ from penstock.errors import PenstockError
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import heavy_hitters
 from penstock.policies.costs.base import CostModel
-from penstock.policies.costs.heavy_hitters import ENTRY, MAX_CAPACITY, RECORDS, SIZE, TOTALS, Table
+from penstock.policies.costs.entries import ENTRY
+from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
+from penstock.policies.costs.totals import RECORDS, SIZE, TOTALS, TOTALS_OF_SPREAD, mean_of_rest
 from penstock.policies.hashing import HashFamily
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.validation import between, int64_keys, non_negatives, positive, whole
@@ -39,6 +41,7 @@ class SpaceSaving(CostModel):
     Args:
         capacity: number of entries, 1 to 65,535; 28 bytes each.
         seed: seed of the hash function of the table's index; it changes no estimate.
+        spread: whether to keep how much the costs of a key differ, in 4 more bytes an entry.
 
     Example:
         >>> model = SpaceSaving(capacity=2)
@@ -58,9 +61,10 @@ class SpaceSaving(CostModel):
 
     name = "space_saving"
 
-    def __init__(self, capacity: int = 240, seed: int = 0) -> None:
+    def __init__(self, capacity: int = 240, seed: int = 0, spread: bool = False) -> None:
         self.capacity = whole("capacity", capacity, least=1, most=MAX_CAPACITY)
         self.seed = whole("seed", seed, least=0)
+        self.spread = bool(spread)
         self._coefficients = HashFamily(1, 1, self.seed).coefficients[0]
         self.clear()
 
@@ -80,6 +84,18 @@ class SpaceSaving(CostModel):
         heavy_hitters.estimate(self.table, array, out)
         return out
 
+    def spread_ms(self, keys: npt.ArrayLike) -> Float64:
+        """Return how far a record's cost may be from the estimate (standard deviation).
+
+        The spread of a key with few records is drawn towards the spread of all keys.
+        """
+        array = int64_keys("keys", keys)
+        if not self.spread:
+            raise PenstockError("spread must be True to ask for it; got False")
+        out = np.empty(array.size)
+        heavy_hitters.spread(self.table, array, out)
+        return out
+
     def merge(self, other: "SpaceSaving", scale: float = 1.0) -> None:
         """Learn the entries of another table, with its costs multiplied by `scale`."""
         if not isinstance(other, SpaceSaving):
@@ -95,8 +111,15 @@ class SpaceSaving(CostModel):
         """Empty the table."""
         self._entries = np.zeros(self.capacity, dtype=ENTRY)
         self._index = np.zeros(2 * self.capacity, dtype=np.uint16)
-        self._totals = np.zeros(TOTALS)
-        self.table: Table = (self._entries, self._index, self._totals, self._coefficients)
+        self._totals = np.zeros(TOTALS_OF_SPREAD if self.spread else TOTALS)
+        self._squares = np.zeros(self.capacity if self.spread else 0, dtype=np.float32)
+        self.table: Table = (
+            self._entries,
+            self._index,
+            self._totals,
+            self._coefficients,
+            self._squares,
+        )
 
     def keys(self) -> Int64:
         """Return the keys in the table."""
@@ -118,13 +141,14 @@ class SpaceSaving(CostModel):
     @property
     def rest_ms(self) -> float:
         """Mean cost of the records that met a table without their key."""
-        return float(heavy_hitters.mean_of_rest(self._totals))
+        return float(mean_of_rest(self._totals))
 
     @property
     def message_bytes(self) -> int:
-        """Bytes of key, hits and mean of each entry in use, and of the totals."""
-        return 16 * len(self) + self._totals.nbytes
+        """Bytes of key, hits, mean and spread of each entry in use, and of the totals."""
+        return (20 if self.spread else 16) * len(self) + self._totals.nbytes
 
     def _state(self) -> Arrays:
         fields = {name: self._entries[name] for name in ENTRY.names or ()}
-        return {**fields, "index": self._index, "totals": self._totals}
+        state = {**fields, "index": self._index, "totals": self._totals}
+        return {**state, "squares": self._squares} if self.spread else state

@@ -3,6 +3,7 @@
 from penstock.policies.grouping.base import Grouping, Routed
 from penstock.policies.grouping.bounded_hash import BoundedHash
 from penstock.policies.grouping.consistent import Consistent
+from penstock.policies.grouping.factoring import Factoring
 from penstock.policies.grouping.full_knowledge import FullKnowledge
 from penstock.policies.grouping.key_hash import KeyHash
 from penstock.policies.grouping.partial_key import PartialKey
@@ -15,6 +16,7 @@ from penstock.policies.grouping.two_choices import TwoChoices
 __all__ = [
     "BoundedHash",
     "Consistent",
+    "Factoring",
     "FullKnowledge",
     "Grouping",
     "KeyHash",

@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import PenstockError
 from penstock.policies.feedback import SyncRequest
 from penstock.policies.grouping.greedy import assign
-from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.learner import Learner
-from penstock.policies.validation import float64s, int64_keys
+from penstock.policies.validation import finites, int64_keys
 
 
 class Routed(NamedTuple):
@@ -44,6 +45,8 @@ class Grouping(Learner, ABC):
     """
 
     family = "grouping"
+    # Number of records that an instance executes at a time, if the grouping plans with it.
+    servers: int = 1
 
     def __init__(self, instances: int) -> None:
         super().__init__(instances)
@@ -68,6 +71,31 @@ class Grouping(Learner, ABC):
         """
         return self.route(keys)
 
+    @property
+    def tasks(self) -> int:
+        """Number of tasks that records may go to: one for each instance by default.
+
+        A grouping may use more tasks than there are instances. An engine starts the tasks of a
+        batch in the order of their numbers, each one on the instance that is free first.
+        """
+        return self.instances
+
+    def expect(self, records: float) -> None:
+        """Note how many records the whole batch is expected to have, if that matters.
+
+        Called by the router on the executor, before `begin`; by the simulator of micro-batches.
+
+        Args:
+            records: expected number of records of all routers together; NaN if it is unknown.
+        """
+
+    def slowdown_of(self, worker: int) -> float:
+        """Return the time that a worker takes for a record over that of an average one.
+
+        Read by the controller on the driver, for stats and journal. NaN if it is not learnt.
+        """
+        return float("nan")
+
     def begin(self, router: int) -> None:
         """Begin a batch: all instances are idle, and several routers share them.
 
@@ -86,9 +114,11 @@ class Grouping(Learner, ABC):
 
         Called by the simulator only.
         """
-        if self._silent():
-            return Routed(self.route(keys, now_ms))
-        return Routed(self.route(keys[:1], now_ms[:1]), answerable=True)
+        silent = self._silent()
+        count = keys.size if silent else min(1, keys.size)
+        instances = self.route(keys[:count], now_ms[:count])
+        refuse_misfit(self, instances, most=count, least=count)
+        return Routed(instances, answerable=not silent)
 
     def _try(self, keys: Int64) -> None:
         self.route_together(keys)
@@ -112,7 +142,58 @@ def checked(keys: npt.ArrayLike, now_ms: npt.ArrayLike | None) -> tuple[Int64, F
     array = int64_keys("keys", keys)
     if now_ms is None:
         return array, np.zeros(array.size)
-    return array, float64s("now_ms", now_ms, array.size)
+    return array, finites("now_ms", now_ms, array.size)
+
+
+def refuse_misfit(grouping: Grouping, found: object, *, most: int, least: int) -> None:
+    """Refuse other than an array with a whole number for each record; a user's grouping may err.
+
+    Args:
+        grouping: grouping that has returned them.
+        found: instances of some records.
+        most: number of records.
+        least: least number of records that must have been routed.
+    """
+    if isinstance(found, np.ndarray):
+        if found.ndim == 1 and found.dtype.kind in "iu" and least <= found.size <= most:
+            return
+        got = f"dtype {found.dtype} and shape {found.shape}"
+    else:
+        got = f"a value of type {type(found).__name__}"
+    few = f"{most}" if least == most else f"{least} to {most}"
+    raise PenstockError(
+        f"{type(grouping).__name__}.route must return an int32 array with one instance for each "
+        f"of {few} records; got {got}"
+    )
+
+
+def refuse_outside(grouping: Grouping, found: Int32, *, most: int, least: int = 1) -> None:
+    """Refuse instances that do not exist, and too few or too many of them.
+
+    Engines call it once for each batch: they index arrays and tasks with these numbers.
+    """
+    refuse_misfit(grouping, found, most=most, least=least)
+    _refuse_numbers(grouping, found, grouping.instances, of="route must return instances")
+
+
+def refuse_unknown_tasks(grouping: Grouping, found: Int32, *, records: int) -> None:
+    """Refuse tasks that do not exist, and too few or too many of them, in a micro-batch."""
+    refuse_misfit(grouping, found, most=records, least=records)
+    _refuse_numbers(grouping, found, grouping.tasks, of="route_together must return tasks")
+
+
+def _refuse_numbers(grouping: Grouping, found: Int32, count: int, *, of: str) -> None:
+    if not _inside(found, count):
+        wrong = found[(found < 0) | (found >= count)][0]
+        raise PenstockError(f"{type(grouping).__name__}.{of} from 0 to {count - 1}; got {wrong}")
+
+
+@kernel
+def _inside(instances: Int32, count: int) -> bool:
+    outside = 0
+    for i in range(instances.size):
+        outside += not 0 <= instances[i] < count
+    return outside == 0
 
 
 _STEPS = np.iinfo(np.uint16).max
@@ -134,6 +215,21 @@ def resized(array: Float64, length: int, fill: float) -> Float64:
     return longer
 
 
+def order_by_length(possible_ms: Float64, mean_load_ms: float) -> Int64 | None:
+    """Return the numbers of records, the longest first; None if their order does not matter.
+
+    Args:
+        possible_ms: cost of each record.
+        mean_load_ms: mean load of an instance; much shorter records may have any order.
+    """
+    longest_ms = float(possible_ms.max(initial=0.0))
+    if longest_ms <= _NEGLIGIBLE * mean_load_ms:
+        return None
+    # Costs in 65,536 steps are as good as exact ones, and radix sort is ten times as fast.
+    shortness = (_STEPS * (1 - possible_ms / longest_ms)).astype(np.uint16)
+    return np.argsort(shortness, kind="stable")
+
+
 def longest_first(costs_ms: Float64, clock_ms: Float64, slowdown: Float64) -> Int32:
     """Assign records by decreasing cost, and return their instances in the order of arrival.
 
@@ -147,13 +243,10 @@ def longest_first(costs_ms: Float64, clock_ms: Float64, slowdown: Float64) -> In
     """
     now = np.zeros(costs_ms.size)
     out = np.empty(costs_ms.size, dtype=np.int32)
-    longest_ms = float(costs_ms.max(initial=0.0))
-    if longest_ms <= _NEGLIGIBLE * float(costs_ms.sum()) / clock_ms.size:
+    order = order_by_length(costs_ms, float(costs_ms.sum()) / clock_ms.size)
+    if order is None:
         assign(costs_ms, now, clock_ms, slowdown, out)
         return out
-    # Costs in 65,536 steps are as good as exact ones, and radix sort is ten times as fast.
-    shortness = (_STEPS * (1 - costs_ms / longest_ms)).astype(np.uint16)
-    order = np.argsort(shortness, kind="stable")
     assigned = np.empty_like(out)
     assign(costs_ms[order], now, clock_ms, slowdown, assigned)
     out[order] = assigned

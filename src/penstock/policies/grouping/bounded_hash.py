@@ -14,6 +14,8 @@ from penstock.policies.validation import positive, whole
 # Number of highest bits of a position that name its arc of the ring.
 _ARCS = 12
 _SHIFT = np.uint32(32 - _ARCS)
+# Largest number of positions on a ring; they are drawn and sorted in a second.
+_MOST_POSITIONS = 4_000_000
 
 
 class Ring(NamedTuple):
@@ -43,6 +45,7 @@ class BoundedHash(LoadCounting):
         instances: number of parallel instances (bins) n, >= 1.
         epsilon: part of the mean load by which a bin may be above it, > 0.
         points: number of positions of each bin; more of them give more equal shares of the ring.
+            A ring has at most 4 million of them.
         half_life: records per bin after which a load counts half; None for lifetime counts.
         seed: seed that positions are drawn with.
 
@@ -67,7 +70,12 @@ class BoundedHash(LoadCounting):
     ) -> None:
         super().__init__(instances, half_life, seed)
         self.epsilon = positive("epsilon", epsilon)
-        self.points = whole("points", points, least=1)
+        self.points = whole("points", points, least=1, most=_MOST_POSITIONS // self.instances)
+
+    def resize(self, instances: int) -> None:
+        """Keep the positions of all instances that stay."""
+        whole("instances", instances, least=1, most=_MOST_POSITIONS // self.points)
+        super().resize(instances)
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Walk the ring for every key."""
@@ -75,7 +83,8 @@ class BoundedHash(LoadCounting):
         _choose(
             keys,
             arriving,
-            self.epsilon,
+            # The same decisions with numbers that kernels can count to: no bin is ever full.
+            min(self.epsilon, 2.0 * self.instances),
             ring.positions,
             ring.owner,
             ring.begins,
@@ -91,8 +100,8 @@ def _ring(bins: int, points: int, seed: int) -> Ring:
     salt = salt_of(seed)
     # Positions of bins differ from those of the keys 0, 1, 2...
     bin_salt = salt ^ np.uint64(2**63)
-    drawn = np.array([mix(np.int64(i), bin_salt) for i in range(bins * points)], dtype=np.uint64)
-    positions = (drawn >> np.uint64(32)).astype(np.uint32)
+    positions = np.empty(bins * points, dtype=np.uint32)
+    _draw(bin_salt, positions)
     order = np.argsort(positions, kind="stable")
     positions = positions[order]
     arcs = np.arange(2**_ARCS, dtype=np.uint32) << _SHIFT
@@ -102,6 +111,12 @@ def _ring(bins: int, points: int, seed: int) -> Ring:
         begins=np.searchsorted(positions, arcs).astype(np.int32),
         salt=salt,
     )
+
+
+@kernel
+def _draw(salt: np.uint64, positions: UInt32) -> None:
+    for i in range(positions.size):
+        positions[i] = mix(np.int64(i), salt) >> np.uint64(32)
 
 
 @kernel

@@ -9,6 +9,7 @@ from penstock.policies.feedback import Feedback
 from penstock.policies.grouping.base import Grouping
 from penstock.policies.grouping.random_choices import RandomChoices
 from penstock.policies.kernels import Int32, Int64
+from penstock.policies.learner import MAX_INSTANCES
 from penstock.policies.validation import between, positive, whole
 
 _NEVER = 0
@@ -81,7 +82,9 @@ class Consistent(Grouping):
         seed: int = 0,
     ) -> None:
         super().__init__(instances)
-        self.virtual_workers = whole("virtual_workers", virtual_workers, least=1)
+        self.virtual_workers = whole(
+            "virtual_workers", virtual_workers, least=1, most=MAX_INSTANCES // self.instances
+        )
         self.epsilon = positive("epsilon", epsilon)
         self.idle = positive("idle", idle)
         self.busy = positive("busy", busy)

@@ -4,11 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
-from penstock.policies.costs import Exact
+from penstock.policies.costs import CostModel, Exact
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping.base import Grouping, checked, idle_clocks, longest_first, resized
 from penstock.policies.grouping.greedy import assign
 from penstock.policies.kernels import Int32
+from penstock.policies.validation import refuse_other
 
 
 class FullKnowledge(Grouping):
@@ -33,6 +34,7 @@ class FullKnowledge(Grouping):
 
     def __init__(self, instances: int, costs: Exact) -> None:
         super().__init__(instances)
+        refuse_other("costs", costs, CostModel, ", such as Exact")
         self.costs = costs
         self._clock_ms = np.zeros(self.instances)
         self._slowdown = np.ones(self.instances)

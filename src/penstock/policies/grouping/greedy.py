@@ -23,9 +23,11 @@ def least_loaded(loads: Float64 | Int64) -> int:
 
 
 @kernel
-def following(turn: int, instances: int) -> int:
-    """Return the instance after `turn`."""
-    return turn + 1 if turn + 1 < instances else 0
+def chosen_by(turn: int, loads: Float64 | Int64) -> tuple[int, int]:
+    """Return the instance whose turn it is and the next turn; if `turn` is -1, the least loaded."""
+    if turn < 0:
+        return least_loaded(loads), turn
+    return turn, turn + 1 if turn + 1 < loads.size else 0
 
 
 @kernel

@@ -47,3 +47,8 @@ class KeyHash(Grouping):
     def fan_out(self) -> int:
         """One instance for each key."""
         return 1
+
+    @property
+    def order_matters(self) -> bool:
+        """The instance of a record depends on its key only."""
+        return False

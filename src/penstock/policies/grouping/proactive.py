@@ -9,7 +9,7 @@ from penstock.policies.codec import Arrays
 from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs import heavy_hitters
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
-from penstock.policies.costs.pooled import PooledCosts
+from penstock.policies.costs.totals import doubt, mean_of_rest
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import (
     Grouping,
@@ -19,13 +19,14 @@ from penstock.policies.grouping.base import (
     longest_first,
     resized,
 )
-from penstock.policies.grouping.greedy import following, give, least_loaded
+from penstock.policies.grouping.greedy import chosen_by, give
 from penstock.policies.grouping.proactive_as_published import ProactiveAsPublished
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.sync_rounds import SyncState
 from penstock.policies.validation import above_zero, at_least_zero, whole
 
 _NEVER = np.iinfo(np.int64).max
+_MOST_SERVERS = 10_000
 
 
 # Estimates by which records are assigned (a plain tuple for the reason that is given at
@@ -67,6 +68,10 @@ class Proactive(CostLearner, Grouping):
         drift: expected change of a slowdown within 1,000 records of its instance (standard
             deviation), >= 0.
         seed: seed of the hash function of the cost model's index.
+        sized: whether costs follow the size of records (see `costs.BySize`), in 32 more bytes an
+            entry.
+        servers: number of records that an instance executes at a time, >= 1. Only
+            `route_together` knows it; each server has a finish clock of its own there.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -107,17 +112,20 @@ class Proactive(CostLearner, Grouping):
         half_life: float = 8192,
         drift: float = 0.02,
         seed: int = 0,
+        sized: bool = False,
+        servers: int = 1,
     ) -> None:
         super().__init__(instances)
+        self.servers = whole("servers", servers, least=1, most=_MOST_SERVERS)
+        self._server_ms = np.zeros(self.instances * self.servers)
         self.window = whole("window", window, least=1)
         self.first_window = whole("first_window", first_window, least=1)
         self.capacity = whole("capacity", capacity, least=1, most=MAX_CAPACITY)
         self.half_life = above_zero("half_life", half_life)
         self.drift = at_least_zero("drift", drift)
         self.seed = whole("seed", seed, least=0)
-        self._costs = PooledCosts(
-            self.instances, self.capacity, self.half_life, self.drift, self.seed
-        )
+        self.sized = bool(sized)
+        self._costs = self._pooled()
         self._clock_ms = np.zeros(self.instances)
         self._estimates = self._gathered()
         self._correction_ms = np.zeros(self.instances)
@@ -136,29 +144,42 @@ class Proactive(CostLearner, Grouping):
         """Return a preset that sends fewer messages than the paper's own scheme."""
         return cls(instances, **{"window": 2048, "first_window": 128, **params})
 
-    def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
+    def route(
+        self,
+        keys: npt.ArrayLike,
+        now_ms: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
+    ) -> Int32:
         """Route all records without requests."""
         array, now = checked(keys, now_ms)
         out = np.empty(array.size, dtype=np.int32)
-        self._assign(array, now, np.full(self.instances, _NEVER), out)
+        self._assign(array, now, np.full(self.instances, _NEVER), out, sizes)
         return out
 
-    def route_together(self, keys: npt.ArrayLike) -> Int32:
+    def route_together(self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None) -> Int32:
         """Assign the longest records first: later records could not balance them."""
         if not self.running:
             return self.route(keys)
-        return longest_first(self._costs.estimate(keys), self._clock_ms, self._costs.slowdown)
+        costs_ms, slowdown = self._costs.estimate(keys, sizes), self._costs.slowdown
+        if self.servers == 1:
+            return longest_first(costs_ms, self._clock_ms, slowdown)
+        servers = longest_first(costs_ms, self._server_ms, np.repeat(slowdown, self.servers))
+        return servers // np.int32(self.servers)
 
     def begin(self, router: int) -> None:
         """Set all clocks to idle."""
         self._clock_ms[:] = idle_clocks(self.instances, router)
+        self._server_ms[:] = idle_clocks(self._server_ms.size, router * self.servers)
         self._correction_ms[:] = 0
         self._turn[0] = router % self.instances
 
-    def route_until_answer(self, keys: Int64, now_ms: Float64) -> Routed:
+    def route_until_answer(
+        self, keys: Int64, now_ms: Float64, sizes: Float64 | None = None
+    ) -> Routed:
         """Route up to a record that carries a request."""
         out = np.empty(min(keys.size, self.instances * self.window), dtype=np.int32)
-        routed = self._assign(keys[: out.size], now_ms, self._left, out)
+        some = None if sizes is None else sizes[: out.size]
+        routed = self._assign(keys[: out.size], now_ms, self._left, out, some)
         instances = out[:routed]
         if not routed or self._left[instances[-1]]:
             return Routed(instances)
@@ -174,9 +195,20 @@ class Proactive(CostLearner, Grouping):
         """Return the estimates; their arrays are the ones in use."""
         return self._costs.table.table, self._costs.slowdown, self._clock_ms
 
-    def _assign(self, keys: Int64, now_ms: Float64, left: Int64, out: Int32) -> int:
+    def _assign(
+        self,
+        keys: Int64,
+        now_ms: Float64,
+        left: Int64,
+        out: Int32,
+        sizes: npt.ArrayLike | None = None,
+    ) -> int:
         turn = -1 if self.running else int(self._turn[0])
-        routed = _assign(keys, now_ms, self._estimates, turn, left, out)
+        if self.sized:
+            costs_ms = self._costs.estimate(keys, sizes)
+            routed = _assign_costs(costs_ms, now_ms, self._estimates, turn, left, out)
+        else:
+            routed = _assign(keys, now_ms, self._estimates, turn, left, out)
         if turn >= 0:
             self._turn[0] = (turn + routed) % self.instances
         return routed
@@ -194,6 +226,7 @@ class Proactive(CostLearner, Grouping):
         """Keep the learnt costs; new instances start idle, with average speed."""
         super().resize(instances)
         self._clock_ms = resized(self._clock_ms, instances, 0.0)
+        self._server_ms = resized(self._server_ms, instances * self.servers, 0.0)
         self._estimates = self._gathered()
         self._correction_ms = resized(self._correction_ms, instances, 0.0)
         self._windows = np.full(instances, min(self.first_window, self.window))
@@ -218,6 +251,7 @@ class Proactive(CostLearner, Grouping):
             "windows": self._windows,
             "left": self._left,
             "turn": self._turn,
+            **({} if self.servers == 1 else {"server_ms": self._server_ms}),
             **self._costs.arrays(),
         }
 
@@ -235,15 +269,11 @@ def _assign(
     They go to instances in turn from `turn` on or, if that is -1, to the least loaded one.
     """
     costs, slowdown, clock_ms = estimates
-    entries, index, totals, coefficients = costs
-    rest_ms = heavy_hitters.mean_of_rest(totals)
-    doubted = heavy_hitters.doubt(totals)
+    entries, index, totals, coefficients, _ = costs
+    rest_ms = mean_of_rest(totals)
+    doubted = doubt(totals)
     for i in range(keys.size):
-        if turn < 0:
-            chosen = least_loaded(clock_ms)
-        else:
-            chosen = turn
-            turn = following(turn, clock_ms.size)
+        chosen, turn = chosen_by(turn, clock_ms)
         cost_ms = heavy_hitters.estimate_one(
             keys[i], rest_ms, doubted, entries, index, coefficients
         )
@@ -253,3 +283,19 @@ def _assign(
         if left[chosen] == 0:
             return i + 1
     return keys.size
+
+
+@kernel
+def _assign_costs(
+    costs_ms: Float64, now_ms: Float64, estimates: Estimates, turn: int, left: Int64, out: Int32
+) -> int:
+    """Assign records of estimated costs; see `_assign`."""
+    _, slowdown, clock_ms = estimates
+    for i in range(costs_ms.size):
+        chosen, turn = chosen_by(turn, clock_ms)
+        give(chosen, costs_ms[i], now_ms[i], clock_ms, slowdown)
+        out[i] = chosen
+        left[chosen] -= 1
+        if left[chosen] == 0:
+            return i + 1
+    return costs_ms.size

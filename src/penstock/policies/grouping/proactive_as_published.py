@@ -9,11 +9,11 @@ from penstock.policies.costs import CountMin
 from penstock.policies.costs.count_min import estimate_one
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.grouping.base import Grouping, Routed, checked, idle_clocks
-from penstock.policies.grouping.greedy import following, least_loaded
+from penstock.policies.grouping.greedy import chosen_by
 from penstock.policies.kernels import Float64, Int32, Int64, UInt64, kernel
 from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
-from penstock.policies.validation import between, positive, whole
+from penstock.policies.validation import LARGEST, between, positive, whole
 
 # Pairs of Count-Min matrices of all instances (a plain tuple for the reason that is given at
 # `heavy_hitters.Table`):
@@ -68,7 +68,7 @@ class ProactiveAsPublished(Grouping):
         seed: int = 0,
     ) -> None:
         super().__init__(instances)
-        self.window = whole("window", window, least=1)
+        self.window = whole("window", window, least=1, most=LARGEST)
         self.tolerance = positive("tolerance", tolerance)
         self.epsilon = between("epsilon", epsilon, 0, 1)
         self.delta = between("delta", delta, 0, 1)
@@ -205,11 +205,7 @@ def _assign(
     """
     coefficients, frequency, cumulated_ms = matrices
     for i in range(keys.size):
-        if turn < 0:
-            chosen = least_loaded(clock_ms)
-        else:
-            chosen = turn
-            turn = following(turn, clock_ms.size)
+        chosen, turn = chosen_by(turn, clock_ms)
         if not learning:
             clock_ms[chosen] += estimate_one(
                 keys[i], coefficients, frequency[chosen], cumulated_ms[chosen], 0.0

@@ -105,7 +105,9 @@ class RandomChoices(LoadCounting):
 
     def _choose(self, keys: Int64, out: Int32, arriving: int) -> None:
         """Probe the choices of every key."""
-        _choose(keys, arriving, self.epsilon, self.probes, self._salt, self._bins, out)
+        # The same decisions with numbers that kernels can count to: no bin is ever full.
+        epsilon = min(self.epsilon, 2.0 * self.instances)
+        _choose(keys, arriving, epsilon, self.probes, self._salt, self._bins, out)
 
     def begin(self, router: int) -> None:
         """Empty all bins; routers overflow into different ones."""

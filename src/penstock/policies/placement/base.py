@@ -12,7 +12,7 @@ from penstock.policies.kernels import Float64, Int64
 from penstock.policies.placement.bounds import lower_bound
 from penstock.policies.placement.cluster import Cluster
 from penstock.policies.placement.problem import ROUNDING, Problem
-from penstock.policies.validation import at_least_zero, whole
+from penstock.policies.validation import at_least_zero, int64s, refuse_other, whole
 
 
 class Move(NamedTuple):
@@ -128,13 +128,23 @@ class Placer(Policy, ABC):
 
         Called by the placement loop on the driver, every period.
         """
+        refuse_other("cluster", cluster, Cluster)
         obstacle = self._obstacle(cluster)
         if obstacle:
             return self._planned(cluster, cluster.placement, obstacle=obstacle)
-        placed, note = self.place(cluster)
-        placement = np.asarray(placed, dtype=np.int64)
+        placement, note = self._placed(self.place(cluster))
         self._refuse_wrong(cluster, placement)
         return self._planned(cluster, placement, note)
+
+    def _placed(self, found: object) -> tuple[Int64, str]:
+        """Return what `place` has returned, if it is a placement and a note."""
+        name = f"{type(self).__name__}.place"
+        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], str):
+            raise PenstockError(
+                f"{name} must return the workers of all key groups and a note, such as "
+                f"(workers, ''); got {found!r}"
+            )
+        return int64s(f"the workers of {name}", found[0]), found[1]
 
     def _obstacle(self, cluster: Cluster) -> str:
         """Return the reason why nothing can be planned; "" if there is none."""

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64
-from penstock.policies.validation import float64s, int64_keys, non_negatives
+from penstock.policies.validation import float64s, int64s, non_negatives, refuse_other
 
 # Largest load of a worker of capacity 1 on any resource, in points.
 FULL = 100.0
@@ -41,8 +41,8 @@ class Traffic:
     volume: Float64 = field(default_factory=_floats)
 
     def __post_init__(self) -> None:
-        source = int64_keys("traffic source", self.source)
-        target = int64_keys("traffic target", self.target)
+        source = int64s("traffic source", self.source)
+        target = int64s("traffic target", self.target)
         if source.shape != target.shape:
             raise PenstockError(
                 f"traffic target must have shape {source.shape}, like the source; "
@@ -95,7 +95,11 @@ class Cluster:
 
     def __post_init__(self) -> None:
         capacity = _capacities(self.capacity)
-        placement = int64_keys("placement", self.placement)
+        placement = int64s("placement", self.placement)
+        if placement.size and not capacity.size:
+            raise PenstockError(
+                f"capacity must have a worker for the {placement.size} key groups; got none"
+            )
         _refuse_outside("placement", placement, capacity.size, "workers")
         groups = placement.size
         _keep(self, "load", _loads(self.load, groups))
@@ -106,6 +110,7 @@ class Cluster:
         _keep(self, "operator", _ids("operator", operator, groups))
         cost = self.migration_cost if np.size(self.migration_cost) else np.ones(groups)
         _keep(self, "migration_cost", non_negatives("migration_cost", cost, groups))
+        refuse_other("traffic", self.traffic, Traffic)
         for end in (self.traffic.source, self.traffic.target):
             _refuse_outside("traffic", end, groups, "key groups")
 
@@ -187,7 +192,11 @@ def _loads(values: npt.ArrayLike, groups: int) -> Float64:
 
 
 def _capacities(values: npt.ArrayLike) -> Float64:
-    capacity = float64s("capacity", values, np.size(np.asarray(values)))
+    try:
+        count = np.size(values)
+    except ValueError:
+        raise PenstockError(f"capacity must be numbers; got {values!r}") from None
+    capacity = float64s("capacity", values, count)
     bad = np.flatnonzero(~((capacity > 0) & np.isfinite(capacity)))
     if bad.size:
         raise PenstockError(
@@ -198,8 +207,11 @@ def _capacities(values: npt.ArrayLike) -> Float64:
 
 
 def _flags(name: str, values: npt.ArrayLike, length: int) -> Bool:
-    flags = np.asarray(values)
-    if not flags.size:
+    try:
+        flags = np.asarray(values)
+    except ValueError:
+        flags = np.empty((0, 0))
+    if flags.shape == (0,):
         return np.zeros(length, dtype=np.bool_)
     if flags.shape != (length,) or flags.dtype != np.bool_:
         raise PenstockError(
@@ -209,7 +221,7 @@ def _flags(name: str, values: npt.ArrayLike, length: int) -> Bool:
 
 
 def _ids(name: str, values: npt.ArrayLike, length: int) -> Int64:
-    ids = int64_keys(name, values)
+    ids = int64s(name, values)
     if ids.shape != (length,):
         raise PenstockError(f"{name} must have shape ({length},); got {ids.shape}")
     return ids

@@ -25,7 +25,7 @@ def solve(
         known: known placement; the result is at least as good.
         enough: load distance in points at which the solver stops.
         max_nodes: largest number of nodes of the solver's tree.
-        time_limit_s: longest time of the solver.
+        time_limit_s: longest time of the solver, an emergency brake.
     """
     model = _Model.of(problem, known, enough)
     highspy = _highspy()
@@ -46,8 +46,14 @@ def solve(
     start.col_value = model.columns_of(problem, known).tolist()
     solver.setSolution(start)
     solver.run()
-    proven = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    note = "proven to be best" if proven else "the best known when the solver's limits were reached"
+    status = highspy.HighsModelStatus
+    notes = {
+        status.kOptimal: "proven to be best",
+        status.kTimeLimit: f"the best known after {time_limit_s:g} s, which depends on the machine",
+    }
+    note = notes.get(
+        solver.getModelStatus(), "the best known when the solver's limits were reached"
+    )
     columns = np.asarray(solver.getSolution().col_value)
     if columns.size != model.size:
         return known, note

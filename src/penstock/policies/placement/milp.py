@@ -21,10 +21,10 @@ class Milp(Balancer):
 
     $$c_i (mean - d + d_l) \le \sum_k l_k x_{ik} \le c_i (mean + d - d_u) \quad (i \in A)$$
 
-    The solver starts from the result of the local search, and never returns a worse one. When time
-    or nodes run out, the best known plan is taken as a whole. The solver is left out if the search
+    The solver starts from the result of the local search, and never returns a worse one. When its
+    nodes run out, the best known plan is taken as a whole. The solver is left out if the search
     has reached the goal or the lower bound. It is also left out if there are more binary variables
-    than it can solve in about a second. Other resources have one hard row for each worker.
+    than it can handle in a few seconds. Other resources have one hard row for each worker.
 
     Args:
         max_migrations: largest number of key groups that a plan may move, >= 0; None for no limit.
@@ -34,9 +34,10 @@ class Milp(Balancer):
         tolerated: load distance in points that is reached before workers are drained, >= 0;
             infinite to drain first.
         max_binaries: largest problem for the solver: live workers times key groups, >= 0.
-        max_nodes: largest number of nodes of the solver's tree, >= 1: a limit that is the same on
-            any machine.
-        time_limit_s: longest time of the solver, > 0.
+        max_nodes: largest number of nodes of the solver's tree, >= 1. This limit ends the solver,
+            so the same cluster gives the same plan on any machine.
+        time_limit_s: longest time of the solver, > 0. It is an emergency brake, about twenty times
+            the time of a usual plan. A plan that it stops depends on the machine, and says so.
 
     Example:
         >>> cluster = Cluster(load=[5, 4, 3, 3, 3], placement=[0, 0, 0, 0, 0], capacity=[1, 1])
@@ -64,9 +65,9 @@ class Milp(Balancer):
         max_cost: float | None = None,
         goal: float = 0.01,
         tolerated: float = 5.0,
-        max_binaries: int = 3_000,
-        max_nodes: int = 5_000,
-        time_limit_s: float = 2.0,
+        max_binaries: int = 1_000,
+        max_nodes: int = 100,
+        time_limit_s: float = 120.0,
     ) -> None:
         refuse_missing("highspy", extra="solvers", what="Milp")
         super().__init__(max_migrations, max_cost, goal, tolerated)

@@ -66,7 +66,7 @@ def cut(weight: Float64, edges: Traffic, shares: Float64, seed: int) -> Int64:
         vweights=_scaled(weight),
         eweights=_scaled(volume),
         tpwgts=(shares / shares.sum()).tolist(),
-        options=pymetis.Options(seed=seed, ufactor=10),
+        options=pymetis.Options(seed=seed % 2**31, ufactor=10),
     )
     labels: Int64 = np.asarray(found.vertex_part, dtype=np.int64)
     return labels if np.unique(labels).size == parts else _evenly(weight, shares)

@@ -11,7 +11,16 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.policies.base import Policy
 from penstock.policies.kernels import Float64
-from penstock.policies.validation import positive, whole
+from penstock.policies.validation import (
+    LARGEST,
+    at_least_zero,
+    float64s,
+    known,
+    non_negatives,
+    positive,
+    refuse_other,
+    whole,
+)
 
 # Least cost of a record: coarse timers may measure less.
 LEAST_COST_MS = 1e-6
@@ -34,9 +43,10 @@ class Topology:
     parents: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
+        refuse_other("parents", self.parents, Mapping, ", such as {'a': (), 'b': ('a',)}")
         seen: set[str] = set()
         for name, parents in self.parents.items():
-            if isinstance(parents, str) or len(set(parents)) < len(parents):
+            if not _are_names(parents) or len(set(parents)) < len(parents):
                 raise PenstockError(
                     f"parents of {name!r} must be names, each once, such as ('a', 'b'); "
                     f"got {parents!r}"
@@ -87,6 +97,27 @@ class Observed:
     pending: float
     degree: int
     unchanged: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.received, np.ndarray | list | tuple):
+            raise PenstockError(
+                f"observed: received must have a number for each period; got {self.received!r}"
+            )
+        periods = len(self.received)
+        for name in ("received", "processed", "emitted"):
+            counts = non_negatives(f"observed: {name}", getattr(self, name), periods)
+            object.__setattr__(self, name, counts)
+        cost_ms = float64s("observed: cost_ms", self.cost_ms, periods)
+        wrong = np.isinf(cost_ms) | (cost_ms < 0)
+        if wrong.any():
+            raise PenstockError(
+                f"observed: cost_ms must be finite and >= 0, or NaN if no record was processed; "
+                f"got {cost_ms[wrong][0]} at {np.argmax(wrong)}"
+            )
+        object.__setattr__(self, "cost_ms", cost_ms)
+        object.__setattr__(self, "pending", at_least_zero("observed: pending", self.pending))
+        object.__setattr__(self, "degree", whole("observed: degree", self.degree, least=1))
+        whole("observed: unchanged", self.unchanged, least=0)
 
     def last(self, periods: int) -> "Observed":
         """Return the measurements of the newest periods only."""
@@ -142,6 +173,9 @@ class History:
 
     def __post_init__(self) -> None:
         positive("period_s", self.period_s)
+        refuse_other("operators", self.operators, Mapping, ", such as {'a': Observed(...)}")
+        for name, seen in self.operators.items():
+            refuse_other(f"operators: {name!r}", seen, Observed)
 
     @property
     def periods(self) -> int:
@@ -229,10 +263,12 @@ class Scaler(Policy, ABC):
 
         Called by the scaling loop on the driver, and by the simulator of graphs, every period.
         """
+        refuse_other("topology", topology, Topology)
+        refuse_other("history", history, History)
         missing = sorted(set(topology.parents) - set(history.operators))
         if missing:
             raise PenstockError(f"history must have every operator; {', '.join(missing)} missing")
-        wanted = self.wanted(topology, history) if history.periods else {}
+        wanted = self._wanted(topology, history) if history.periods else {}
         degrees, reasons = {}, {}
         for name in topology.parents:
             now = history.operators[name].degree
@@ -241,6 +277,28 @@ class Scaler(Policy, ABC):
             if degrees[name] != now:
                 reasons[name] = f"{name}: {why or 'limits'}, {now} -> {degrees[name]}"
         return ScalePlan(degrees, reasons)
+
+    def _wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:
+        """Return what `wanted` has returned, if it is a degree and a reason for operators."""
+        found: object = self.wanted(topology, history)
+        label = f"{type(self).__name__}.wanted"
+        if not isinstance(found, dict):
+            raise PenstockError(
+                f"{label} must return a dict, such as {{'sink': (2, 'busy')}}; got {found!r}"
+            )
+        for name, pair in found.items():
+            known(f"operator of {label}", name, topology.parents)
+            if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[1], str):
+                raise PenstockError(
+                    f"{label} must return a degree and a reason for {name!r}, such as "
+                    f"(2, 'busy'); got {pair!r}"
+                )
+            whole(f"the degree of {label} for {name!r}", pair[0], least=-LARGEST)
+        return found
+
+
+def _are_names(values: object) -> bool:
+    return isinstance(values, tuple | list) and all(isinstance(name, str) for name in values)
 
 
 def degree_for(rate_per_s: float, cost_ms: float, utilization: float) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.policies.scaling.base import History, Scaler, Topology
-from penstock.policies.validation import known, whole
+from penstock.policies.validation import known, refuse_other, whole
 
 
 class Fixed(Scaler):
@@ -37,9 +37,10 @@ class Fixed(Scaler):
         max_executors: int | None = None,
     ) -> None:
         super().__init__(min_degree, max_degree, min_executors, max_executors)
+        given = {} if degrees is None else degrees
+        refuse_other("degrees", given, Mapping, ", such as {'sink': 8}")
         self.degrees = {
-            name: whole(f"degrees of {name}", degree, least=1)
-            for name, degree in (degrees or {}).items()
+            name: whole(f"degrees of {name}", degree, least=1) for name, degree in given.items()
         }
 
     def wanted(self, topology: Topology, history: History) -> dict[str, tuple[int, str]]:

@@ -11,7 +11,7 @@ from penstock.policies.feedback import SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.learner import Learner
 from penstock.policies.shedding.targets import Target
-from penstock.policies.validation import float64s, int64_keys
+from penstock.policies.validation import between, bools, finite, finites, float64s, int64_keys
 
 NOBODY: Bool = np.zeros(0, dtype=np.bool_)
 
@@ -94,10 +94,12 @@ class Shedder(Learner, ABC):
         Called by the simulator only. The decisions are those of `admit`; see
         `Grouping.route_until_answer`.
         """
-        if self._silent():
-            return Admitted(np.asarray(self.admit(keys, arrival_ms, now_ms, protected)))
-        mask = np.asarray(self.admit(keys[:1], arrival_ms[:1], now_ms[:1], protected[:1]))
-        return Admitted(mask, answerable=bool(mask.any()))
+        silent = self._silent()
+        count = keys.size if silent else min(1, keys.size)
+        part = slice(0, count)
+        mask = self.admit(keys[part], arrival_ms[part], now_ms[part], protected[part])
+        refuse_misfit(self, mask, most=count, least=count)
+        return Admitted(mask, answerable=not silent and bool(mask.any()))
 
     def begin(self, now_ms: float, share: float = 1.0) -> None:
         """Begin a batch: all instances are idle, and several routers share them.
@@ -143,12 +145,14 @@ class Records(NamedTuple):
         arrival_ms: time at which each record arrived.
         now_ms: time of the decision about each record.
         protected: whether each record must not be shed; empty if none is protected.
+        sizes: size of each record; None if costs do not follow sizes.
     """
 
     keys: Int64
     arrival_ms: Float64
     now_ms: Float64
     protected: Bool
+    sizes: Float64 | None = None
 
     def part(self, kept: slice) -> "Records":
         """Return some of the records."""
@@ -157,6 +161,7 @@ class Records(NamedTuple):
             arrival_ms=self.arrival_ms[kept],
             now_ms=self.now_ms[kept],
             protected=self.protected[kept],
+            sizes=None if self.sizes is None else self.sizes[kept],
         )
 
 
@@ -166,13 +171,51 @@ def checked(
     now_ms: npt.ArrayLike | None,
     protected: npt.ArrayLike | None,
 ) -> Records:
-    """Validate the arguments of `Shedder.admit`."""
+    """Validate the arguments of `Shedder.admit`, for a shedder that decides by time."""
+    records = untimed(keys, arrival_ms, now_ms, protected)
+    finites("arrival_ms", records.arrival_ms, records.keys.size)
+    if now_ms is not None:
+        finites("now_ms", records.now_ms, records.keys.size)
+    return records
+
+
+def untimed(
+    keys: npt.ArrayLike,
+    arrival_ms: npt.ArrayLike,
+    now_ms: npt.ArrayLike | None,
+    protected: npt.ArrayLike | None,
+) -> Records:
+    """Validate the arguments of `Shedder.admit`, but for the values of times."""
     array = int64_keys("keys", keys)
     arrival = float64s("arrival_ms", arrival_ms, array.size)
     now = arrival if now_ms is None else float64s("now_ms", now_ms, array.size)
-    spared = NOBODY
-    if protected is not None and np.size(protected):
-        spared = np.require(protected, dtype=np.bool_, requirements=["C", "W"])
-        if spared.shape != (array.size,):
-            raise PenstockError(f"protected must have shape ({array.size},); got {spared.shape}")
+    spared = NOBODY if protected is None else bools("protected", protected, array.size)
     return Records(keys=array, arrival_ms=arrival, now_ms=now, protected=spared)
+
+
+def refuse_misfit(shedder: Shedder, found: object, *, most: int, least: int) -> None:
+    """Refuse other than True or False for each record; a shedder of a user may be wrong.
+
+    Args:
+        shedder: shedder that has decided.
+        found: its decisions about some records.
+        most: number of records.
+        least: least number of records that must have been decided about.
+    """
+    if isinstance(found, np.ndarray):
+        if found.ndim == 1 and found.dtype == np.bool_ and least <= found.size <= most:
+            return
+        got = f"dtype {found.dtype} and shape {found.shape}"
+    else:
+        got = f"a value of type {type(found).__name__}"
+    few = f"{most}" if least == most else f"{least} to {most}"
+    raise PenstockError(
+        f"{type(shedder).__name__}.admit must return a bool array with True or False for each of "
+        f"{few} records; got {got}"
+    )
+
+
+def refuse_wrong_start(now_ms: float, share: float) -> None:
+    """Validate the arguments of `Shedder.begin`."""
+    finite("now_ms", now_ms)
+    between("share", share, 0, 1, closed="high")

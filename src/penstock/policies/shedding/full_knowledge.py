@@ -4,13 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
-from penstock.policies.costs import Exact
+from penstock.policies.costs import CostModel, Exact
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 from penstock.policies.shedding.admission import Admission
 from penstock.policies.shedding.load_aware import Keep, checked_keep
 from penstock.policies.shedding.target_shedder import TargetShedder, checked_target
 from penstock.policies.shedding.targets import Target
+from penstock.policies.validation import refuse_other
 
 
 class FullKnowledge(TargetShedder):
@@ -45,6 +46,7 @@ class FullKnowledge(TargetShedder):
         self.keep = checked_keep(keep)
         admission = Admission(checked_target(target), cheap=self.keep == "cheap")
         super().__init__(target, instances, admission)
+        refuse_other("costs", costs, CostModel, ", such as Exact")
         self.costs = costs
         self._slowdown = np.ones(self.instances)
 

@@ -7,9 +7,8 @@ import numpy as np
 from penstock.policies.codec import Arrays
 from penstock.policies.cost_learner import CostLearner
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY
-from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.feedback import Feedback, SyncRequest
-from penstock.policies.hashing import mix
+from penstock.policies.hashing import mix, word_of
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding.admission import Admission
 from penstock.policies.shedding.base import Admitted, Records
@@ -59,6 +58,8 @@ class LoadAware(CostLearner, TargetShedder):
         drift: expected change of an instance's slowdown within 1,000 of its records (standard
             deviation), >= 0.
         seed: seed of the cost model's index, >= 0.
+        sized: whether costs follow the size of records (see `costs.BySize`), in 32 more bytes an
+            entry.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -99,6 +100,7 @@ class LoadAware(CostLearner, TargetShedder):
         half_life: float = 8_192,
         drift: float = 0.02,
         seed: int = 0,
+        sized: bool = False,
     ) -> None:
         self.keep = checked_keep(keep)
         cheap = self.keep == "cheap"
@@ -110,9 +112,8 @@ class LoadAware(CostLearner, TargetShedder):
         self.half_life = above_zero("half_life", half_life)
         self.drift = at_least_zero("drift", drift)
         self.seed = whole("seed", seed, least=0)
-        self._costs = PooledCosts(
-            self.instances, self.capacity, self.half_life, self.drift, self.seed
-        )
+        self.sized = bool(sized)
+        self._costs = self._pooled()
         # Length of the current window, and number of records left in it.
         self._window = np.full(1, min(self.first_window, self.window))
         self._left = self._window.copy()
@@ -124,10 +125,17 @@ class LoadAware(CostLearner, TargetShedder):
         return LoadAwareAsPublished(target, **params)
 
     def admit_until_answer(
-        self, keys: Int64, arrival_ms: Float64, now_ms: Float64, protected: Bool
+        self,
+        keys: Int64,
+        arrival_ms: Float64,
+        now_ms: Float64,
+        protected: Bool,
+        sizes: Float64 | None = None,
     ) -> Admitted:
         """Decide up to a record that carries a request."""
-        records = Records(keys=keys, arrival_ms=arrival_ms, now_ms=now_ms, protected=protected)
+        records = Records(
+            keys=keys, arrival_ms=arrival_ms, now_ms=now_ms, protected=protected, sizes=sizes
+        )
         mask = self._decide(records.part(slice(0, 4 * self.window)), self._left)
         if self._left[0]:
             return Admitted(mask)
@@ -135,6 +143,9 @@ class LoadAware(CostLearner, TargetShedder):
         self._left[0] = self._next_window()
         number, done_ms = self._admission.request()
         return Admitted(mask, answerable=True, request=SyncRequest(0, number, done_ms))
+
+    def _expected(self, records: Records) -> Float64:
+        return self.expected_ms(records.keys, records.sizes)
 
     def _next_window(self) -> int:
         """Return the number of records that are admitted before the next request.
@@ -146,7 +157,7 @@ class LoadAware(CostLearner, TargetShedder):
         if self.instances == 1:
             return length
         self._asked[0] += 1
-        part = int(mix(self._asked[0], np.uint64(self.seed))) % 1024 / 1024
+        part = int(mix(self._asked[0], word_of(self.seed))) % 1024 / 1024
         return max(1, round(length * (0.75 + 0.5 * part)))
 
     @property

@@ -13,7 +13,7 @@ from penstock.policies.shedding.target_shedder import ShedderState, checked_targ
 from penstock.policies.shedding.targets import Target
 from penstock.policies.sync_rounds import SyncRounds, SyncState
 from penstock.policies.trackers import WhenStable
-from penstock.policies.validation import between, int64_keys, positive, whole
+from penstock.policies.validation import LARGEST, between, int64_keys, positive, whole
 
 # The state machine is that of POSG for one instance, with other names. In WAIT ALL the request has
 # been sent, and the answer has not arrived yet.
@@ -83,7 +83,7 @@ class LoadAwareAsPublished(Shedder):
                 "target must be made by average or each_record, as the paper has no other; "
                 f"got {target}"
             )
-        self.window = whole("window", window, least=1)
+        self.window = whole("window", window, least=1, most=LARGEST)
         self.tolerance = positive("tolerance", tolerance)
         self.epsilon = between("epsilon", epsilon, 0, 1)
         self.delta = between("delta", delta, 0, 1)

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
-from penstock.policies.hashing import mix
+from penstock.policies.hashing import mix, word_of
 from penstock.policies.kernels import Bool, Int64, kernel
-from penstock.policies.shedding.base import Shedder, checked
+from penstock.policies.shedding.base import Shedder, refuse_wrong_start, untimed
 from penstock.policies.validation import between, whole
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -47,14 +47,15 @@ class RandomDrop(Shedder):
         protected: npt.ArrayLike | None = None,
     ) -> Bool:
         """Draw for each record."""
-        records = checked(keys, arrival_ms, now_ms, protected)
+        records = untimed(keys, arrival_ms, now_ms, protected)
         out = np.empty(records.keys.size, dtype=np.bool_)
-        _draw(self.ratio, np.uint64(self.seed), records.protected, self._offered, out)
+        _draw(self.ratio, word_of(self.seed), records.protected, self._offered, out)
         return out
 
     def begin(self, now_ms: float, share: float = 1.0) -> None:
         """Begin a batch, with other draws than in the previous one."""
-        self._offered[0] = int(now_ms) * 1_000_003 + int(share * 1e6)
+        refuse_wrong_start(now_ms, share)
+        self._offered[0] = (int(now_ms) * 1_000_003 + int(share * 1e6)) % 2**62
 
     def _state(self) -> Arrays:
         return {"offered": self._offered}

@@ -11,9 +11,10 @@ from penstock.policies.codec import Arrays
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding.admission import Admission
-from penstock.policies.shedding.base import Records, Shedder, checked
+from penstock.policies.shedding.base import Records, Shedder, checked, refuse_wrong_start
 from penstock.policies.shedding.finish_clock import Offer
 from penstock.policies.shedding.targets import Target
+from penstock.policies.validation import float64s
 
 # Share of a batch's lateness that the next batch plans for.
 _FOLLOW = 0.5
@@ -61,9 +62,10 @@ class TargetShedder(Shedder):
         arrival_ms: npt.ArrayLike,
         now_ms: npt.ArrayLike | None = None,
         protected: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Bool:
         """Admit records as long as the target holds."""
-        return self._decide(checked(keys, arrival_ms, now_ms, protected))
+        return self._decide(_with_sizes(checked(keys, arrival_ms, now_ms, protected), sizes))
 
     def admit_together(
         self,
@@ -71,9 +73,10 @@ class TargetShedder(Shedder):
         arrival_ms: npt.ArrayLike,
         now_ms: npt.ArrayLike,
         protected: npt.ArrayLike | None = None,
+        sizes: npt.ArrayLike | None = None,
     ) -> Bool:
         """Admit records as long as the target holds, and choose among all that are there."""
-        records = checked(keys, arrival_ms, now_ms, protected)
+        records = _with_sizes(checked(keys, arrival_ms, now_ms, protected), sizes)
         if not self.running or not records.keys.size:
             return np.ones(records.keys.size, dtype=np.bool_)
         return self._admission.admit_together(self._offer(records), self._pace)
@@ -91,11 +94,15 @@ class TargetShedder(Shedder):
 
     def _offer(self, records: Records) -> Offer:
         return Offer(
-            costs_ms=self.expected_ms(records.keys),
+            costs_ms=self._expected(records),
             arrival_ms=records.arrival_ms,
             now_ms=records.now_ms,
             protected=records.protected,
         )
+
+    def _expected(self, records: Records) -> Float64:
+        """Return the expected cost of each record."""
+        return self.expected_ms(records.keys)
 
     @property
     def _pace(self) -> float:
@@ -104,6 +111,7 @@ class TargetShedder(Shedder):
 
     def begin(self, now_ms: float, share: float = 1.0) -> None:
         """Begin a batch: all instances are idle, and this router may use a share of them."""
+        refuse_wrong_start(now_ms, share)
         self._share[0] = share
         self._admission.begin(now_ms + float(self._lag_ms[0]), share)
 
@@ -130,6 +138,12 @@ class TargetShedder(Shedder):
 
     def _state(self) -> Arrays:
         return {"share": self._share, "lag_ms": self._lag_ms, **self._admission.arrays()}
+
+
+def _with_sizes(records: Records, sizes: npt.ArrayLike | None) -> Records:
+    if sizes is None:
+        return records
+    return records._replace(sizes=float64s("sizes", sizes, records.keys.size))
 
 
 def checked_target(target: object) -> Target:

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from penstock.policies.validation import milliseconds, positive, whole
 
+# Beyond it the weights of records are so equal that an average over all of them is the same.
+_MOST_RECORDS = 10**12
+
 
 @dataclass(frozen=True)
 class Target:
@@ -23,7 +26,7 @@ class Target:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limit_ms", positive("limit_ms", self.limit_ms))
-        whole("records", self.records, least=0)
+        whole("records", self.records, least=0, most=_MOST_RECORDS)
 
     @property
     def fade(self) -> float:
@@ -65,7 +68,9 @@ def sliding_average(limit: float | str, records: int = 4_000) -> Target:
         >>> print(sliding_average(64, records=1_000))
         waiting time, on average over 1,000 records, at most 64 ms
     """
-    return Target(milliseconds("limit", limit), whole("records", records, least=1))
+    return Target(
+        milliseconds("limit", limit), whole("records", records, least=1, most=_MOST_RECORDS)
+    )
 
 
 def each_record(limit: float | str) -> Target:
