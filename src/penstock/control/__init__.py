@@ -6,19 +6,24 @@ and the placement of state. A journal keeps observations, plans and outcomes.
 
 from penstock.control.controller import Controller
 from penstock.control.journal import Journal
+from penstock.control.notices import Callbacks, Notices, OnBatch
 from penstock.control.operator_policies import OperatorPolicies
 from penstock.control.scaling_loop import ExecutorPlan, Limits, ScalingLoop
 from penstock.control.snapshots import Snapshot
-from penstock.control.stats import BatchStats, InstanceStats, OperatorStats
+from penstock.control.stats import BatchStats, FinishedBatch, InstanceStats, OperatorStats
 from penstock.control.timeline import Running, Timeline
 
 __all__ = [
     "BatchStats",
+    "Callbacks",
     "Controller",
     "ExecutorPlan",
+    "FinishedBatch",
     "InstanceStats",
     "Journal",
     "Limits",
+    "Notices",
+    "OnBatch",
     "OperatorPolicies",
     "OperatorStats",
     "Running",

@@ -11,18 +11,18 @@ import numpy as np
 
 from penstock.control.batches import Batch
 from penstock.control.journal import Journal
-from penstock.control.ledger import FrontLedger, Ledger, shares_of
+from penstock.control.ledger import Failures, FrontLedger, Ledger, follow_routers, shares_of
+from penstock.control.occupancy import Workers
 from penstock.control.operator_policies import OperatorPolicies
 from penstock.control.pins import Pins
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
 from penstock.control.snapshots import Snapshot, read_pin
-from penstock.control.stats import OperatorStats
+from penstock.control.stats import FinishedBatch, OperatorStats
 from penstock.control.timeline import Work
 from penstock.control.utilization import Utilization
-from penstock.control.warnings import about_batch, about_router
+from penstock.control.warnings import about_batch, about_execution, about_executors, about_router
 from penstock.errors import PenstockError
 from penstock.policies import codec
-from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 
 _SAVED = "penstock-operator"
@@ -32,8 +32,9 @@ class Controller:
     """Teaches the policies of one operator in one query, and publishes snapshots of them.
 
     Thread safe: routers ask from the threads of the control channel, and reports arrive on
-    another one. Every public method takes the lock; every private one needs it. `unsaved` is a
-    flag that the control plane reads and clears.
+    another one. Every public method takes the lock; every private one needs it. The control plane
+    sets `run`, the run of the query, and reads and clears `unsaved`. An attached loop that decides
+    about the number of active instances sets `managed`.
 
     Args:
         name: name of the operator, for people.
@@ -43,6 +44,8 @@ class Controller:
         keep: function that stores the snapshot of a batch, before its routers get it.
         in_front: whether the operator only sheds, in front of operators that report nothing. Its
             batches are then known by how long they take.
+        query_name: name of the query, for people; its identity if it has none.
+        on_batch: function that takes a maker of each finished batch, and returns at once.
     """
 
     def __init__(
@@ -54,15 +57,22 @@ class Controller:
         journal: Journal,
         keep: Callable[[bytes], None] | None = None,
         in_front: bool = False,
+        query_name: str = "",
+        on_batch: Callable[[Callable[[], FinishedBatch]], None] | None = None,
     ) -> None:
         self.name = name
         self.query = query
+        self.query_name = query_name or query
         self.journal = journal
         self.instances = self.active = policies.grouping.instances
+        self._tasks = policies.grouping.tasks
+        self.run = ""
+        self.managed = False
         self.unsaved = False
         self._policies = policies.clone()
         self._lock = threading.RLock()
         self._pins = Pins(keep)
+        self._on_batch = on_batch
         ledger = FrontLedger if in_front else Ledger
         self._ledger = ledger(name, self.instances, policies.shedder is not None)
         # Routers remember versions: those of another controller must differ.
@@ -71,6 +81,7 @@ class Controller:
         self._newest: Snapshot | None = None
         self._routed = np.zeros(0)
         self._utilization = Utilization(self.instances)
+        self._workers = Workers(self.instances)
 
     def snapshot(self, batch: str) -> Snapshot:
         """Return the snapshot of a batch: the newest at its first request, then the same."""
@@ -82,11 +93,29 @@ class Controller:
                     began_s=time.time(),
                     shares=shares_of(self._routed),
                     active=self.active,
+                    records=self._ledger.expected_records,
                 )
                 self._pins.add(batch, pinned)
                 self._write_plan(batch)
             self._pins.touch(batch)
             return pinned
+
+    def has_pinned(self, batch: str) -> bool:
+        """Whether a batch is decided about already."""
+        with self._lock:
+            return self._pins.get(batch) is not None
+
+    def begin_run(self, run: str, again: int | None) -> None:
+        """Go on in another run of the query.
+
+        Args:
+            run: identity of the run.
+            again: batch that runs again; None if there is none.
+        """
+        with self._lock:
+            self.run = run
+            if again is not None:
+                self._ledger.forget(str(again))
 
     def _published(self) -> Snapshot:
         """Return the newest snapshot of the policies."""
@@ -139,11 +168,12 @@ class Controller:
             batch = self._ledger.batch(report.task.batch)
             if batch is None:
                 for number, empty in self._ledger.close_empty():
-                    self._learn_batch(number, empty)
+                    self._finish(number, empty)
                 batch = self._ledger.open(report.task.batch)
+            batch.touch(time.time(), self._pins.asked_s(report.task.batch))
             if isinstance(report, RouterReport):
                 self._routed_by(report, batch)
-            elif report.task.partition < self.instances:
+            elif report.task.partition < self._tasks:
                 self._executed(report, batch)
 
     def _routed_by(self, report: RouterReport, batch: Batch) -> None:
@@ -154,21 +184,33 @@ class Controller:
             self.warn(kind, message)
 
     def _executed(self, report: ExecutionReport, batch: Batch) -> None:
-        instance = report.task.partition
-        expected_ms = self._learn(report, instance)
+        task = report.task.partition
+        slot, gap_ms = batch.occupancy.add(report.executor, report.started_s, report.ended_s)
+        instance = task if self._tasks == self.instances else slot
+        report = replace(report, task=replace(report.task, partition=instance))
+        expected_ms = self._learn(report, gap_ms)
         self._ledger.count_execution(report, batch, expected_ms)
         self._utilization.ran(instance, report.executor)
+        for kind, message in about_execution(report):
+            self.warn(kind, message)
         if batch.complete:
-            self._learn_batch(report.task.batch, batch)
+            self._finish(report.task.batch, batch)
         self._write(
             "observation",
             batch=report.task.batch,
+            task=task,
             instance=instance,
             records=report.records,
             busy_ms=round(report.busy_ms, 3),
             expected_ms=round(expected_ms, 3),
             executor=report.executor,
+            **({"failed": report.failed, "errors": [*report.errors]} if report.failed else {}),
         )
+
+    def failing(self, batch: str, task: tuple[str, int], failed: int) -> Failures:
+        """Note the failures of a task that is about to end, and return those of its batch."""
+        with self._lock:
+            return self._ledger.failing(batch, task, failed)
 
     def finished(self, number: str, duration_ms: float) -> None:
         """Learn the duration of a batch whose operators report nothing."""
@@ -177,15 +219,23 @@ class Controller:
             if batch is None or batch.complete or not isinstance(self._ledger, FrontLedger):
                 return
             self._ledger.count_duration(batch, duration_ms)
-            self._learn_batch(number, batch)
+            self._finish(number, batch)
 
-    def _learn(self, report: ExecutionReport, instance: int) -> float:
-        """Learn measured costs; return the cost that the policies expected."""
-        measuring = self._policies.measuring
+    def _learn(self, report: ExecutionReport, gap_ms: float | None) -> float:
+        """Learn measured costs; return the cost that the policies expected.
+
+        Args:
+            report: the report, whose partition is the instance.
+            gap_ms: time since the task before it on the same slot ended; None without one.
+        """
+        measuring, instance = self._policies.measuring, report.task.partition
         feedback = unpack_costs(report.costs, measuring, instance)
         if feedback is None or instance >= self.active:
             return 0.0
-        expected_ms = measuring.expected_total_ms(feedback)
+        feedback = replace(
+            feedback, worker=self._workers.number(report.executor), overhead_ms=gap_ms
+        )
+        expected_ms = measuring.expected_total_ms(feedback) / report.servers
         self._policies.observe(feedback)
         self._changed()
         self._reports += 1
@@ -195,52 +245,39 @@ class Controller:
         self._version += 1
         self.unsaved = True
 
+    def _finish(self, number: str, batch: Batch) -> None:
+        self._learn_batch(number, batch)
+        if self._on_batch is not None:
+            active = self._active_in(number)
+            self._on_batch(lambda: batch.finished(number, self.stats(), active=active))
+
     def _learn_batch(self, number: str, batch: Batch) -> None:
         """Learn from a complete batch as a whole."""
         self._learn_utilization(batch.busy_ms[: self._active_in(number)])
+        for kind, message in about_executors(self._slowdowns()):
+            if kind not in self._ledger.warnings:
+                self.warn(kind, message)
         if self._policies.shedder is None:
             return
-        self._follow_routers(batch)
-        if batch.processed:
-            # Without measured waiting times the plan is assumed to have come true.
-            measured = batch.waits > 0
-            feedback = Feedback(
-                0,
-                waited_ms=batch.waiting_ms * batch.processed if measured else batch.planned_ms,
-                records=batch.processed,
-                planned_ms=batch.planned_ms,
-                # Policies know the present number of instances, not that of the batch.
-                busy_ms=float(batch.busy_ms.sum()) / self.active,
-            )
-            self._policies.shedder.observe(feedback)
+        self._routed = follow_routers(self._routed, batch)
+        if batch.executed:
+            self._policies.shedder.observe(batch.feedback(self.active))
             self._changed()
         self._warn_of_target(number, batch)
-        counts = {"received": batch.received, "shed": batch.shed, "processed": batch.processed}
         waiting = round(batch.waiting_ms, 3) if batch.waits else None
-        self._write("observation", batch=number, **counts, waiting_ms=waiting)
+        self._write("observation", batch=number, **batch.counts, waiting_ms=waiting)
+
+    def _slowdowns(self) -> dict[str, float]:
+        return self._workers.slowdowns(self._policies.grouping.slowdown_of)
 
     def _active_in(self, number: str) -> int:
         """Return the number of instances that got records of a batch."""
         pinned = self._pins.get(number)
         return pinned.active_of(self.active) if pinned else self.active
 
-    def _follow_routers(self, batch: Batch) -> None:
-        """Follow how records spread over routers: each gets its share of the capacity."""
-        width = max(batch.routed, default=-1) + 1
-        if not batch.received:
-            return
-        routed = np.zeros(width)
-        for router, records in batch.routed.items():
-            routed[router] = records
-        # Every router gets some share: it may have more to route in the next batch.
-        routed += routed.sum() / width / 20
-        before = self._routed if self._routed.size == width else routed
-        self._routed = (before + routed) / 2
-
     def _warn_of_target(self, number: str, batch: Batch) -> None:
         """Warn if the target cannot hold."""
-        target = self._policies.shedder.target if self._policies.shedder else None
-        if target is not None:
+        if (target := self._policies.target) is not None:
             for kind, message in about_batch(number, batch, target):
                 self.warn(kind, message)
 
@@ -271,6 +308,9 @@ class Controller:
                 state=self._policies.all[-1].state,
                 active=self.active,
                 active_in_last=self._active_in(number),
+                slowdowns=self._slowdowns(),
+                query_name=self.query_name,
+                target=self._policies.target,
             )
 
     def work(self) -> Work:

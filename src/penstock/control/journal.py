@@ -34,6 +34,11 @@ class Journal:
     def __init__(
         self, path: Path | str | None = None, max_bytes: int = 10_000_000, files: int = 5
     ) -> None:
+        if path is not None and "://" in str(path):
+            raise PenstockError(
+                f"journal must be a file of this machine; got {str(path)!r}. Write it to a local "
+                "file, and copy that"
+            )
         self.path = Path(path) if path is not None else None
         self.max_bytes = whole("max_bytes", max_bytes, least=1_000)
         self.files = whole("files", files, least=1)

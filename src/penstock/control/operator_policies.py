@@ -11,7 +11,7 @@ from penstock.policies.costs import SpaceSaving
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.learner import Learner
-from penstock.policies.shedding import Shedder
+from penstock.policies.shedding import Shedder, Target
 
 _LABEL = "penstock-policies"
 
@@ -60,6 +60,11 @@ class OperatorPolicies:
         return (self.grouping,) if self.shedder is None else (self.grouping, self.shedder)
 
     @property
+    def target(self) -> Target | None:
+        """Target of the shedder; None without one."""
+        return self.shedder.target if self.shedder is not None else None
+
+    @property
     def measuring(self) -> Learner:
         """The policy whose trackers measure for all policies."""
         return next((one for one in self.all if one.measurements() is not None), self.grouping)
@@ -68,6 +73,11 @@ class OperatorPolicies:
     def learns(self) -> bool:
         """Whether decisions depend on the reports of instances."""
         return any(one.learns for one in self.all)
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether decisions depend on the order of records."""
+        return any(one.order_matters for one in self.all)
 
     def clone(self, instances: int | None = None) -> Self:
         """Return fresh policies that have learnt nothing."""

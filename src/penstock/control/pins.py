@@ -1,9 +1,11 @@
 """Pinned snapshots: a batch is decided about in the same way, however often its tasks run."""
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from penstock.control.batches import trim
+from penstock.control.newest import trim
 from penstock.control.snapshots import Snapshot
 
 # Batches whose snapshots are kept: a task that runs again must route as it did before.
@@ -21,6 +23,7 @@ class Pins:
     def __init__(self, keep: Callable[[bytes], None] | None = None) -> None:
         self._keep = keep
         self._pinned: OrderedDict[str, Snapshot] = OrderedDict()
+        self._asked_s: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._pinned)
@@ -41,5 +44,11 @@ class Pins:
         trim(self._pinned, KEPT)
 
     def touch(self, batch: str) -> None:
-        """Keep a batch longer than those that no router asks for."""
+        """Note that a router has asked: its batch is kept longer than others."""
         self._pinned.move_to_end(batch)
+        self._asked_s.setdefault(batch, time.time())
+        trim(self._asked_s, KEPT)
+
+    def asked_s(self, batch: str) -> float:
+        """Return when a router of this process first asked for a batch; infinite if none did."""
+        return self._asked_s.get(batch, math.inf)

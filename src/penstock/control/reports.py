@@ -20,13 +20,16 @@ class TaskId:
         operator: identity of the operator.
         query: identity of the streaming query; empty for a batch job.
         batch: number of the micro-batch; name of the SQL execution for a batch job.
-        partition: partition of the stage: the number of a router, or of an instance.
+        partition: number of a router, or of an instance.
+        use: identity of the frame that the operator is applied to: a query may use an operator
+            several times.
     """
 
     operator: str
     query: str
     batch: str
     partition: int
+    use: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class RouterReport:
         undated: number of records without a time of arrival; they count as just arrived.
         early: number of records that arrive in the future, because clocks differ; they count as
             just arrived.
+        unsized: number of records without a size; they count as records of mean size.
     """
 
     task: TaskId
@@ -57,21 +61,28 @@ class RouterReport:
     protected: int = 0
     undated: int = 0
     early: int = 0
+    unsized: int = 0
 
 
 @dataclass(frozen=True)
 class ExecutionReport:
-    """The report of an instance: one task of the operator.
+    """The report of one task of the operator.
 
     Attributes:
-        task: identity of the task; its partition is the instance.
-        records: number of records that it has executed.
+        task: identity of the task.
+        records: number of records that it has executed without an error.
         emitted: number of records that the function has returned.
-        busy_ms: time spent in the function.
+        busy_ms: time spent in the function, over the number of records at a time.
         executor: name of the executor.
         costs: measured costs, packed by `pack_costs`; empty if there are none.
         waited_ms: time from arrival to execution, in total; measured only if the operator sheds.
         waits: number of records with a measured waiting time.
+        started_s: time at which its first record started, in seconds since 1970.
+        ended_s: time at which its last record ended, in seconds since 1970.
+        stalled_s: longest time for which an async function has blocked its event loop.
+        failed: number of records on which the function failed, if that does not fail the task.
+        errors: some of these failures: the record's key and the error.
+        servers: number of records that the instance executes at a time.
     """
 
     task: TaskId
@@ -82,6 +93,12 @@ class ExecutionReport:
     costs: bytes = b""
     waited_ms: float = 0.0
     waits: int = 0
+    started_s: float = 0.0
+    ended_s: float = 0.0
+    stalled_s: float = 0.0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+    servers: int = 1
 
 
 Report = RouterReport | ExecutionReport
@@ -112,6 +129,7 @@ def unpack(packed: Packed) -> Report:
         fields["task"] = TaskId(**fields["task"])
         if cls is ExecutionReport:
             fields["costs"] = bytes(costs)
+            fields["errors"] = tuple(map(str, fields["errors"]))
         return cls(**fields)
     except (TypeError, ValueError, KeyError) as error:
         raise PenstockError(f"not a report: {str(packed)[:80]!r} ({error})") from None

@@ -24,6 +24,7 @@ class Snapshot:
         began_s: time at which routing of the batch began, in seconds since 1970.
         shares: share of each router in the operator's capacity; empty if they are unknown.
         active: number of the operator's instances that get records; None for all of them.
+        records: number of records that the batch is expected to have; None if it is unknown.
     """
 
     version: int
@@ -32,6 +33,7 @@ class Snapshot:
     began_s: float = 0.0
     shares: tuple[float, ...] = ()
     active: int | None = None
+    records: int | None = None
 
     @property
     def data(self) -> bytes:
@@ -66,6 +68,7 @@ class Snapshot:
             began_s=float(header.get("began_s", 0.0)),
             shares=tuple(float(share) for share in header.get("shares", ())),
             active=int(active) if active else None,
+            records=int(header["records"]) if header.get("records") else None,
         )
 
     def pin(self, batch: str) -> bytes:

@@ -136,17 +136,18 @@ class Timeline:
             unchanged: number of periods since that number changed.
         """
         ends_s = self._ends_s(now_s)
-        processed, emitted, busy_ms = (np.diff(one) for one in self._work(ends_s))
+        # Counters of an engine may fall when an executor is lost; nothing is undone by it.
+        processed, emitted, busy_ms = (np.maximum(np.diff(one), 0.0) for one in self._work(ends_s))
         done = processed > 1e-9
         cost_ms = np.full(processed.size, np.nan)
         cost_ms[done] = busy_ms[done] / processed[done]
         return Observed(
-            received=np.diff(self._arrivals(ends_s, now_s, running)),
+            received=np.maximum(np.diff(self._arrivals(ends_s, now_s, running)), 0.0),
             processed=processed,
             emitted=emitted,
             cost_ms=cost_ms,
-            pending=self.pending(now_s, running),
-            degree=degree,
+            pending=max(0.0, self.pending(now_s, running)),
+            degree=max(1, degree),
             unchanged=unchanged,
         )
 

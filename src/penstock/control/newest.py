@@ -1,0 +1,12 @@
+"""Dictionaries that keep their newest entries only."""
+
+from collections import OrderedDict
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def trim(entries: OrderedDict[str, T], most: int) -> None:
+    """Remove the oldest entries above a number."""
+    while len(entries) > most:
+        entries.popitem(last=False)
