@@ -5,6 +5,13 @@ of operators with a scaler. Simulated clusters and the airline jobs are inputs o
 """
 
 from penstock.sim.airline import Airline
+from penstock.sim.batch_parts import (
+    BatchesResult,
+    Overheads,
+    Stage,
+    Worker,
+)
+from penstock.sim.batches import simulate_batches
 from penstock.sim.clusters import (
     applied,
     chain_traffic,
@@ -12,25 +19,42 @@ from penstock.sim.clusters import (
     fluctuated,
     uneven_cluster,
 )
-from penstock.sim.datasets import Flights, Words
+from penstock.sim.datasets import AirTimes, Edits, Flights, Words
 from penstock.sim.engine import simulate
-from penstock.sim.graphs import GraphResult, Node, simulate_graph
+from penstock.sim.graph_result import GraphResult
+from penstock.sim.graphs import Node, simulate_graph
 from penstock.sim.result import Result, StateChange, replication
 from penstock.sim.service import Schedule
-from penstock.sim.workloads import Application, Stream, Synthetic, Workload, zipf_keys
+from penstock.sim.workloads import (
+    Application,
+    BySizes,
+    HeavyTailed,
+    Stream,
+    Synthetic,
+    Workload,
+    zipf_keys,
+)
 
 __all__ = [
+    "AirTimes",
     "Airline",
     "Application",
+    "BatchesResult",
+    "BySizes",
+    "Edits",
     "Flights",
     "GraphResult",
+    "HeavyTailed",
     "Node",
+    "Overheads",
     "Result",
     "Schedule",
+    "Stage",
     "StateChange",
     "Stream",
     "Synthetic",
     "Words",
+    "Worker",
     "Workload",
     "applied",
     "chain_traffic",
@@ -38,6 +62,7 @@ __all__ = [
     "fluctuated",
     "replication",
     "simulate",
+    "simulate_batches",
     "simulate_graph",
     "uneven_cluster",
     "zipf_keys",

@@ -5,14 +5,15 @@ from itertools import count
 
 import numpy as np
 
-from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback, SyncRequest, Tracker
 from penstock.policies.grouping import Grouping
-from penstock.policies.kernels import Bool, Int64
+from penstock.policies.grouping.base import refuse_outside
+from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.learner import Learner
 from penstock.policies.shedding import Shedder
+from penstock.policies.shedding.base import refuse_misfit
 from penstock.sim.result import Result, StateChange
-from penstock.sim.service import Schedule, Service, refuse_outside
+from penstock.sim.service import Schedule, Service
 from penstock.sim.workloads import Stream
 
 # Instance of a record that is shed.
@@ -111,8 +112,10 @@ class AnswersRun:
         arrivals = self.stream.arrivals_ms[at:stop]
         spared = self.protected[at:stop]
         keys = self.stream.keys[at:stop]
-        admitted = self.shedder.admit_until_answer(keys, arrivals, arrivals, spared)
-        stop = at + _decided(self.shedder, admitted.mask, stop - at)
+        more = self._sizes(self.shedder, slice(at, stop))
+        admitted = self.shedder.admit_until_answer(keys, arrivals, arrivals, spared, **more)
+        refuse_misfit(self.shedder, admitted.mask, most=stop - at, least=1)
+        stop = at + admitted.mask.size
         kept = at + np.flatnonzero(admitted.mask)
         self.service.execution.instances[at:stop] = SHED
         done = at
@@ -134,9 +137,10 @@ class AnswersRun:
     def _route(self, at: int, records: slice | Int64) -> int:
         """Route some of the records; return the record after the last of them."""
         keys, arrivals = self.stream.keys[records], self.stream.arrivals_ms[records]
-        routed = self.grouping.route_until_answer(keys, arrivals)
-        count = routed.instances.size
+        more = self._sizes(self.grouping, records)
+        routed = self.grouping.route_until_answer(keys, arrivals, **more)
         refuse_outside(self.grouping, routed.instances, most=keys.size)
+        count = routed.instances.size
         if isinstance(records, slice):
             stop = at + count
             self.service.execution.instances[at:stop] = routed.instances
@@ -146,6 +150,11 @@ class AnswersRun:
         if routed.answerable:
             self._answer(self.scheduler, stop, routed.request)
         return stop
+
+    def _sizes(self, policy: Learner, records: slice | Int64) -> dict[str, Float64]:
+        """Return the sizes of some records as an argument, for a policy that asks for them."""
+        sizes = self.stream.sizes
+        return {} if sizes is None or not policy.sized else {"sizes": sizes[records]}
 
     def _answer(self, listener: Listener, stop: int, request: SyncRequest | None) -> None:
         """Let the instance of the record before `stop` report the records that it has executed."""
@@ -161,7 +170,8 @@ class AnswersRun:
         keys = self.stream.keys[unreported].take(own)
         costs_ms = done.executed_ms[unreported].take(own)
         sent_ms = float(done.finished_ms[stop - 1])
-        for feedback in tracker.execute(keys, costs_ms, sent_ms, request):
+        more = self._sizes(listener.policy, unreported.start + own)
+        for feedback in tracker.execute(keys, costs_ms, sent_ms, request, **more):
             message = sent_ms + self.delay_ms, next(self.order), listener, feedback
             heapq.heappush(self.mailbox, message)
             self.messages += 1
@@ -193,13 +203,3 @@ class AnswersRun:
     def _note(self, record: int, who: str, state: str) -> None:
         time_ms = float(self.stream.arrivals_ms[record])
         self.changes.append(StateChange(record=record, time_ms=time_ms, who=who, state=state))
-
-
-def _decided(shedder: Shedder, mask: Bool, most: int) -> int:
-    """Return the number of records that a shedder has decided; a shedder of a user may be wrong."""
-    if mask.dtype != np.bool_ or not 1 <= mask.size <= most:
-        raise PenstockError(
-            f"{type(shedder).__name__}.admit must return True or False for each record; "
-            f"got {mask[:5]}..."
-        )
-    return int(mask.size)

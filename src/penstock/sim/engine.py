@@ -7,12 +7,15 @@ from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
 from penstock.policies.shedding import Shedder
 from penstock.policies.shedding.base import checked
-from penstock.policies.validation import at_least_zero, positive, whole
+from penstock.policies.validation import at_least_zero, positive, refuse_other, whole
 from penstock.sim.answers import AnswersRun
 from penstock.sim.result import Result
 from penstock.sim.service import Schedule
 from penstock.sim.sources import SourcesRun
 from penstock.sim.workloads import Stream
+
+# Largest number of time slots of a simulation.
+_MOST_SLOTS = 1_000_000
 
 
 def simulate(
@@ -49,22 +52,43 @@ def simulate(
         >>> simulate(RoundRobin(instances=2), stream).completion_ms
         array([10.,  1., 18.])
     """
+    refuse_other("grouping", grouping, Grouping, ", such as RoundRobin(instances=2)")
+    refuse_other("stream", stream, Stream, ", such as Stream.of(keys, costs_ms)")
+    if grouping.servers > 1:
+        raise PenstockError(
+            f"grouping must have servers=1, because instances serve one record at a time; got "
+            f"{grouping.servers}. Use simulate_batches for more"
+        )
     delay_ms = at_least_zero("delay_ms", delay_ms)
     sources = whole("sources", sources, least=1)
     if slot_ms is not None:
         slot_ms = positive("slot_ms", slot_ms)
+        _refuse_short(slot_ms, stream)
+    if shedder is None and protected is not None:
+        raise PenstockError("protected must be None without a shedder, as no record is dropped")
     if shedder is not None:
+        refuse_other("shedder", shedder, Shedder, ", such as LoadAware(average('20 ms'))")
         _refuse_misfit(grouping, shedder, sources=sources, slot_ms=slot_ms)
     if sources == 1 and slot_ms is None:
         unprotected = np.zeros(len(stream), dtype=np.bool_)
         given = unprotected if protected is None else protected
-        *_, spared = checked(stream.keys, stream.arrivals_ms, None, given)
+        spared = checked(stream.keys, stream.arrivals_ms, None, given).protected
         return AnswersRun(
             grouping, stream, slowdowns, delay_ms=delay_ms, shedder=shedder, protected=spared
         ).result()
     return SourcesRun(
         grouping, stream, slowdowns, delay_ms=delay_ms, sources=sources, slot_ms=slot_ms
     ).result()
+
+
+def _refuse_short(slot_ms: float, stream: Stream) -> None:
+    """Refuse slots that a simulation would take hours to close one by one."""
+    lasts_ms = float(np.ptp(stream.arrivals_ms)) if len(stream) else 0.0
+    least_ms = lasts_ms / _MOST_SLOTS
+    if slot_ms < least_ms:
+        raise PenstockError(
+            f"slot_ms must be >= {least_ms:g}, a millionth of the stream; got {slot_ms:g}"
+        )
 
 
 def _refuse_misfit(

@@ -11,7 +11,14 @@ from penstock.errors import PenstockError
 from penstock.policies import validation
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.scaling import History, Observed, Scaler, Topology
-from penstock.policies.validation import above_zero, at_least_zero, between, positive, whole
+from penstock.policies.validation import (
+    above_zero,
+    at_least_zero,
+    between,
+    positive,
+    refuse_other,
+    whole,
+)
 from penstock.sim.flow import (
     COUNTS,
     STEP_S,
@@ -26,6 +33,7 @@ from penstock.sim.flow import (
     longest_service_s,
     ways_to_sinks,
 )
+from penstock.sim.graph_result import GraphResult
 
 
 @dataclass(frozen=True)
@@ -46,51 +54,6 @@ class Node:
         positive("cost_ms", self.cost_ms)
         positive("selectivity", self.selectivity)
         whole("degree", self.degree, least=1)
-
-
-@dataclass(frozen=True, eq=False)
-class GraphResult:
-    """Result of the simulation of a graph.
-
-    Attributes:
-        period_s: length of a period.
-        rate_per_s: records that arrived at each source per second, by period.
-        degrees: number of instances in each period, by operator.
-        latency_s: mean time from arrival to the end of the records that were done, by period.
-        latencies_s: time from arrival to the end of every piece of the stream that was done.
-        amounts: number of records of every such piece.
-        timed_out: number of records that were not done in time, and were replayed.
-        instance_s: instances times seconds, over all operators.
-        reconfigurations: number of plans that changed degrees.
-        reasons: time and reason of each such plan, for a person.
-    """
-
-    period_s: float
-    rate_per_s: Float64
-    degrees: Mapping[str, Int64]
-    latency_s: Float64
-    latencies_s: Float64
-    amounts: Float64
-    timed_out: float
-    instance_s: float
-    reconfigurations: int
-    reasons: tuple[str, ...]
-
-    @property
-    def mean_latency_s(self) -> float:
-        """Mean time from arrival to the end; NaN if no record was done."""
-        if not self.amounts.sum():
-            return float("nan")
-        return float(np.average(self.latencies_s, weights=self.amounts))
-
-    def latency_quantile_s(self, quantile: float) -> float:
-        """Time within which a share of the records was done; NaN if no record was done."""
-        if not self.amounts.sum():
-            return float("nan")
-        order = np.argsort(self.latencies_s)
-        reached = np.cumsum(self.amounts[order])
-        at = int(np.searchsorted(reached, quantile * reached[-1]))
-        return float(self.latencies_s[order][min(at, order.size - 1)])
 
 
 def simulate_graph(
@@ -116,7 +79,7 @@ def simulate_graph(
         topology: graph of operators.
         nodes: properties of each operator, by name.
         rate_per_s: records that arrive at each source, second by second.
-        period_s: time between two plans.
+        period_s: time between two plans, a multiple of 0.1.
         phase_s: time at which the first period ends, less than `period_s`; 0 for a whole period.
         delay_s: time until a plan takes effect.
         pause_s: time for which an operator stops when its degree changes.
@@ -131,11 +94,20 @@ def simulate_graph(
         >>> round(result.mean_latency_s, 3), result.timed_out
         (0.082, 0.0)
     """
+    refuse_other("scaler", scaler, Scaler, ", such as Preventive()")
+    refuse_other("topology", topology, Topology)
+    refuse_other("nodes", nodes, Mapping, ", such as {'sink': Node(80.0)}")
+    for name, node in nodes.items():
+        refuse_other(f"nodes: {name!r}", node, Node)
     missing = set(topology.parents) - set(nodes)
     if missing:
         raise PenstockError(f"nodes must have every operator; {', '.join(sorted(missing))} missing")
     if positive("period_s", period_s) < STEP_S:
         raise PenstockError(f"period_s must be >= {STEP_S}, a step; got {period_s:g}")
+    if abs(_steps(period_s) * STEP_S - period_s) > 1e-9 * period_s:
+        raise PenstockError(
+            f"period_s must be a multiple of {STEP_S}, the length of a step; got {period_s:g}"
+        )
     between("phase_s", phase_s, 0, period_s, closed="low")
     for name, value in {"delay_s": delay_s, "pause_s": pause_s}.items():
         at_least_zero(name, value)

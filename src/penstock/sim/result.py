@@ -112,6 +112,7 @@ class Result:
 
     def queues(self, slots: int) -> Int64:
         """Records that have arrived and are not done at the end of each slot, by instance."""
+        whole("slots", slots, least=1)
         arrivals = self.stream.arrivals_ms
         if not arrivals.size:
             return np.zeros((slots, self.load_ms.size), dtype=np.int64)

@@ -113,35 +113,25 @@ class Service:
         )
 
 
-def refuse_outside(grouping: Grouping, instances: Int32, *, most: int, least: int = 1) -> None:
-    """Refuse instances that do not exist, and too few or too many of them.
-
-    The engine writes them into arrays, and a grouping of a user may be wrong.
-    """
-    if not least <= instances.size <= most or not _inside(instances, grouping.instances):
-        raise PenstockError(
-            f"{type(grouping).__name__}.route must return one instance from 0 to "
-            f"{grouping.instances - 1} for each record; got {instances[:5]}..."
-        )
-
-
-@kernel
-def _inside(instances: Int32, count: int) -> bool:
-    outside = 0
-    for i in range(instances.size):
-        outside += not 0 <= instances[i] < count
-    return outside == 0
-
-
 def checked_slowdowns(slowdowns: Schedule, instances: int) -> list[tuple[int, Float64]]:
     """Validate slowdowns, and return them in the order of their records."""
     schedule = []
-    for record, factors in slowdowns:
+    for record, factors in _pairs(slowdowns):
         array = float64s("slowdowns", factors, instances)
         for factor in array:
             positive("slowdowns", float(factor))
         schedule.append((whole("slowdowns: record", record, least=0), array))
     return sorted(schedule, key=lambda pair: pair[0])
+
+
+def _pairs(slowdowns: Schedule) -> Schedule:
+    pairs = isinstance(slowdowns, Sequence) and not isinstance(slowdowns, str)
+    if not pairs or not all(isinstance(one, Sequence) and len(one) == 2 for one in slowdowns):
+        raise PenstockError(
+            "slowdowns must be pairs of a record's number and slowdowns, such as "
+            f"[(100, [1.0, 2.0])]; got {slowdowns!r}"
+        )
+    return slowdowns
 
 
 @kernel

@@ -15,9 +15,10 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
+from penstock.policies.grouping.base import refuse_outside
 from penstock.policies.kernels import Bool, Float64, kernel
 from penstock.sim.result import Result
-from penstock.sim.service import Execution, Schedule, Service, refuse_outside
+from penstock.sim.service import Execution, Schedule, Service
 from penstock.sim.workloads import Stream
 
 # Records per source and instance that are executed in one step while acknowledgements are awaited.

@@ -30,6 +30,7 @@ class Stream:
         keys: key of each record.
         costs_ms: cost of each record on an instance with slowdown 1.
         arrivals_ms: time at which each record arrives, never decreasing.
+        sizes: size of each record, for policies whose costs follow sizes; None without sizes.
 
     Example:
         >>> stream = Stream.of([1, 2, 1], [10.0, 1.0, 10.0]).every(interval_ms=1.0)
@@ -40,13 +41,17 @@ class Stream:
     keys: Int64
     costs_ms: Float64
     arrivals_ms: Float64
+    sizes: Float64 | None = None
 
     @classmethod
-    def of(cls, keys: npt.ArrayLike, costs_ms: npt.ArrayLike) -> Self:
+    def of(
+        cls, keys: npt.ArrayLike, costs_ms: npt.ArrayLike, sizes: npt.ArrayLike | None = None
+    ) -> Self:
         """Return a stream of these records, all of which arrive at time 0."""
         array = int64_keys("keys", keys)
         costs = validation.non_negatives("costs_ms", costs_ms, array.size)
-        return cls(array, costs, np.zeros(array.size))
+        own = None if sizes is None else float64s("sizes", sizes, array.size)
+        return cls(array, costs, np.zeros(array.size), own)
 
     def __len__(self) -> int:
         return self.keys.size
@@ -83,6 +88,7 @@ class Stream:
             keys=self.keys[chosen],
             costs_ms=self.costs_ms[chosen],
             arrivals_ms=self.arrivals_ms[chosen],
+            sizes=None if self.sizes is None else self.sizes[chosen],
         )
 
     def exact_costs(self) -> Exact:
@@ -190,6 +196,122 @@ class Application:
         keys = zipf_keys(rng, self.records, self.distinct, exponent=exponent)
         costs = rng.choice(self.costs_ms, size=self.distinct, p=self.shares)
         return Stream.of(keys, costs[keys])
+
+
+@dataclass(frozen=True)
+class HeavyTailed:
+    r"""Records whose costs differ between keys and within a key, as calls to a service do.
+
+    The cost of a record is $\min(least + scale \cdot P, most)$ of its key, with $P$ from a Pareto
+    (Lomax) distribution, times a lognormal factor $e^{s Z}$ of its own, with $Z$ standard normal.
+
+    Attributes:
+        spread: s, standard deviation of the logarithm of costs within a key, >= 0.
+        records: number of records of the stream.
+        distinct: number of keys.
+        exponent: exponent of the Zipf distribution of keys.
+        least_ms: smallest cost of a key.
+        scale_ms: scale of the Pareto distribution of the costs of keys.
+        shape: shape of that distribution, > 0; the tail is heavier for smaller ones.
+        most_ms: largest cost of a key.
+
+    Example:
+        >>> stream = HeavyTailed(spread=0.5, records=1_000).stream(seed=0)
+        >>> len(stream), bool(stream.costs_ms.max() > 20 * np.median(stream.costs_ms))
+        (1000, True)
+    """
+
+    spread: float = 0.5
+    records: int = 20_000
+    distinct: int = 4_096
+    exponent: float = 1.0
+    least_ms: float = 1.0
+    scale_ms: float = 5.0
+    shape: float = 1.3
+    most_ms: float = 1_000.0
+
+    def __post_init__(self) -> None:
+        at_least_zero("spread", self.spread)
+        whole("records", self.records, least=0)
+        whole("distinct", self.distinct, least=1)
+        at_least_zero("exponent", self.exponent)
+        at_least_zero("least_ms", self.least_ms)
+        at_least_zero("scale_ms", self.scale_ms)
+        positive("shape", self.shape)
+        positive("most_ms", self.most_ms)
+
+    def stream(self, seed: int) -> Stream:
+        """Draw the costs of keys, the keys of records, and the factor of each record."""
+        rng = np.random.default_rng(seed)
+        of_keys_ms = self.least_ms + self.scale_ms * rng.pareto(self.shape, self.distinct)
+        keys = zipf_keys(rng, self.records, self.distinct, exponent=self.exponent)
+        factors = np.exp(self.spread * rng.standard_normal(self.records))
+        return Stream.of(keys, np.minimum(of_keys_ms, self.most_ms)[keys] * factors)
+
+
+@dataclass(frozen=True)
+class BySizes:
+    r"""Records whose costs follow their sizes, as those of most real functions do.
+
+    The cost of a record of size $S$ is $a + b S e^{s Z}$, with $Z$ standard normal, and $S$ from a
+    Pareto (Lomax) distribution. Keys tell nothing about it.
+
+    Attributes:
+        records: number of records of the stream.
+        distinct: number of keys, drawn with equal probabilities.
+        base_ms: a, cost of a record of size 0.
+        per_unit_ms: b, cost of a unit of size.
+        spread: s, standard deviation of the logarithm of the cost of a unit, >= 0.
+        mean_size: mean size of a record.
+        shape: shape of the distribution of sizes, > 1; the tail is heavier for smaller ones.
+
+    Example:
+        >>> stream = BySizes(records=1_000).stream(seed=0)
+        >>> bool(np.corrcoef(stream.sizes, stream.costs_ms)[0, 1] > 0.7)
+        True
+    """
+
+    records: int = 20_000
+    distinct: int = 100
+    base_ms: float = 1.0
+    per_unit_ms: float = 0.01
+    spread: float = 0.3
+    mean_size: float = 1_000.0
+    shape: float = 2.5
+
+    def __post_init__(self) -> None:
+        whole("records", self.records, least=0)
+        whole("distinct", self.distinct, least=1)
+        at_least_zero("base_ms", self.base_ms)
+        at_least_zero("per_unit_ms", self.per_unit_ms)
+        at_least_zero("spread", self.spread)
+        positive("mean_size", self.mean_size)
+        if positive("shape", self.shape) <= 1:
+            raise PenstockError(f"shape must be > 1, so that sizes have a mean; got {self.shape:g}")
+
+    def stream(self, seed: int) -> Stream:
+        """Draw keys, sizes and costs."""
+        rng = np.random.default_rng(whole("seed", seed, least=0))
+        keys = rng.integers(0, self.distinct, self.records)
+        sizes = self.mean_size * (self.shape - 1) * rng.pareto(self.shape, self.records)
+        costs_ms = costs_by_size(
+            rng, sizes, self.base_ms, per_unit_ms=self.per_unit_ms, spread=self.spread
+        )
+        return Stream.of(keys, costs_ms, sizes)
+
+
+def costs_by_size(
+    rng: np.random.Generator,
+    sizes: Float64,
+    base_ms: float,
+    *,
+    per_unit_ms: float,
+    spread: float,
+) -> Float64:
+    """Draw the costs of records of these sizes: $a + b S e^{s Z}$ (see `BySizes`)."""
+    factors = np.exp(spread * rng.standard_normal(sizes.size))
+    costs_ms: Float64 = base_ms + per_unit_ms * sizes * factors
+    return costs_ms
 
 
 def zipf_keys(rng: np.random.Generator, records: int, distinct: int, *, exponent: float) -> Int64:
