@@ -1,6 +1,7 @@
 """Adaptive load management for PySpark streams.
 
-Verbs are here: `balance`, `aggregate`, `shed`, `replay`, `attach`, `detach`, `with_placement`.
+Verbs are here: `balance`, `aggregate`, `shed`, `replay`, `attach`, `detach`, `with_placement`,
+`metrics`.
 Policies are in the module of their family: `penstock.grouping`, `penstock.shedding`,
 `penstock.scaling`, `penstock.placement`.
 """
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.spark.attach import attach, detach
     from penstock.spark.balance import balance
     from penstock.spark.driver.attachment import with_placement
+    from penstock.spark.metrics import metrics
     from penstock.spark.replay import replay
     from penstock.spark.shed import shed
 
@@ -29,6 +31,7 @@ __all__ = [
     "balance",
     "detach",
     "grouping",
+    "metrics",
     "placement",
     "replay",
     "scaling",
@@ -43,6 +46,7 @@ _VERBS = {
     "attach": "penstock.spark.attach",
     "balance": "penstock.spark.balance",
     "detach": "penstock.spark.attach",
+    "metrics": "penstock.spark.metrics",
     "replay": "penstock.spark.replay",
     "shed": "penstock.spark.shed",
     "with_placement": "penstock.spark.driver.attachment",

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyspark
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.state import GroupStateTimeout
@@ -16,12 +18,14 @@ from penstock.policies.validation import milliseconds
 from penstock.spark import internals
 from penstock.spark.arguments import (
     Key,
+    checked_keys,
     key_columns,
     name_of,
     refuse_reserved,
     refuse_unpicklable,
     schema_of,
 )
+from penstock.spark.environment import refuse_unfit_arrow
 from penstock.spark.executor import merging
 from penstock.spark.executor.merging import PAYLOAD, STATE, Keyed
 from penstock.spark.executor.shipping import shipped
@@ -40,6 +44,7 @@ def aggregate(
     update: Callable[[Any, dict[str, Any]], Any] | None = None,
     merge: Callable[[Any, Any], Any] | None = None,
     finish: Callable[[Any], Any] | None = None,
+    size: str | Column | None = None,
     instances: int | None = None,
     grouping: str | Grouping = "cg",
     window: Column | None = None,
@@ -67,6 +72,8 @@ def aggregate(
         merge: function that returns the state of two states; associative and commutative.
         finish: function that returns a dict, or the value if the schema has one column; None for
             no output. The state itself by default.
+        size: column or expression that the cost of an update follows, such as "length(text)"; it
+            needs a grouping that learns costs, such as "factoring".
         instances: number of tasks that share the updates; one per slot of the cluster by default.
             On unequal machines give a few times as many: an idle executor gets the next task.
         grouping: registered name, or a grouping (its own `instances` then counts).
@@ -89,6 +96,7 @@ def aggregate(
         _aggregator(aggregator, zero=zero, update=update, merge=merge, finish=finish),
         key,
         schema,
+        size=size,
         instances=instances,
         grouping=grouping,
         window=window,
@@ -107,6 +115,7 @@ class AggregateOperator(RoutedOperator):
         key: Key,
         schema: StructType | str,
         *,
+        size: str | Column | None = None,
         instances: int | None,
         grouping: str | Grouping,
         window: Column | None,
@@ -114,7 +123,14 @@ class AggregateOperator(RoutedOperator):
         name: str,
         journal: Path | str | None,
     ) -> None:
-        super().__init__(name, key, instances=instances, grouping=grouping, journal=journal)
+        super().__init__(
+            name,
+            checked_keys(key),
+            instances=instances,
+            grouping=grouping,
+            journal=journal,
+            size=size,
+        )
         self.aggregator = aggregator
         if window is not None and not isinstance(window, Column):
             raise PenstockError(
@@ -135,6 +151,8 @@ class AggregateOperator(RoutedOperator):
     def __call__(self, frame: DataFrame) -> DataFrame:
         """Return the frame aggregated by key."""
         spark = internals.supported_session(frame)
+        if frame.isStreaming:
+            refuse_unfit_arrow(pyspark.__version__, pa.__version__)
         refuse_reserved(frame)
         keys = key_columns(frame, self.keys)
         if self.window is not None:
@@ -156,7 +174,7 @@ class AggregateOperator(RoutedOperator):
         returned = schema_of(self._schema)
         _refuse_twice(key, returned)
         work = Keyed(self.name, self.aggregator, given=frame.schema, key=key, returned=returned)
-        routed = self._route(spark, keyed, tuple(added))
+        routed = self._route(spark, keyed, tuple(added), record=True)
         numbered = [
             StructField(str(i), merging.grouped_by(field.dataType))
             for i, field in enumerate(key.fields)

@@ -6,7 +6,16 @@ from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from penstock.errors import PenstockError, first_line
 from penstock.spark.executor.columns import RESERVED
@@ -15,16 +24,45 @@ Key = str | Column | Sequence[str | Column]
 Keys = tuple[str | Column, ...]
 
 
-def checked_keys(key: Key) -> Keys:
+def checked_keys(key: Key | None) -> Keys:
     """Return the columns of a key, or refuse a value that is none."""
-    keys = (key,) if isinstance(key, str | Column) else tuple(key) if _several(key) else ()
+    several = tuple(key) if isinstance(key, Sequence) and not isinstance(key, str) else ()
+    keys = (key,) if isinstance(key, str | Column) else several
     if not keys or not all(isinstance(one, str | Column) for one in keys):
         raise PenstockError(f"key must be a column or a list of columns; got {key!r}")
     return keys
 
 
-def _several(key: object) -> bool:
-    return isinstance(key, Sequence)
+def refuse_no_size(size: object) -> None:
+    """Refuse a size that is neither a column nor an expression."""
+    if size is not None and not (isinstance(size, Column) or (isinstance(size, str) and size)):
+        raise PenstockError(
+            f"size must be a column or an expression, such as 'length(text)'; got {size!r}"
+        )
+
+
+def size_column(frame: DataFrame, size: str | Column) -> Column:
+    """Return the size of each record as a double; null if it is unknown."""
+    plain = isinstance(size, str) and size not in frame.columns
+    try:
+        column = sf.expr(str(size)) if plain else column_of(frame, size)
+        kind = frame.select(column).schema.fields[0].dataType
+    except PySparkException as error:
+        raise PenstockError(
+            f"size must be a column of the DataFrame or an expression, such as 'length(text)'; "
+            f"got {size} ({first_line(error)}). It has {', '.join(frame.columns)}"
+        ) from None
+    if isinstance(kind, StringType | BinaryType):
+        raise PenstockError(
+            f"size must be a number; {size} is {kind.simpleString()}. Write 'length({size})'"
+        )
+    if isinstance(kind, ArrayType | MapType):
+        raise PenstockError(
+            f"size must be a number; {size} is {kind.simpleString()}. Write 'size({size})'"
+        )
+    if not isinstance(kind, NumericType):
+        raise PenstockError(f"size must be a number; {size} is {kind.simpleString()}")
+    return column.cast("double")
 
 
 def names_of(keys: Keys) -> tuple[str, ...]:
@@ -69,6 +107,8 @@ def column_of(frame: DataFrame, given: str | Column) -> Column:
 
 def hashed(frame: DataFrame, keys: Keys) -> Column:
     """Return the hash of the key, computed in the JVM, so that Python sees 64 bits only."""
+    if not keys:
+        return sf.lit(0).cast("long")
     columns = [column_of(frame, one) for one in keys]
     types = [field.dataType for field in _selected(frame, keys, columns)]
     # Spark cannot hash maps; it can hash their JSON.
@@ -77,6 +117,12 @@ def hashed(frame: DataFrame, keys: Keys) -> Column:
         for column, kind in zip(columns, types, strict=True)
     ]
     return sf.xxhash64(*hashable)
+
+
+def hashed_record(frame: DataFrame) -> Column:
+    """Return the hash of a whole record; records of equal hashes are taken to be equal."""
+    whole = sf.struct(sf.col("*"))
+    return sf.xxhash64(sf.to_json(whole) if _has_map(frame.schema) else whole)
 
 
 def key_columns(frame: DataFrame, keys: Keys) -> dict[str, Column]:

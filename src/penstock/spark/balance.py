@@ -1,18 +1,16 @@
 """`penstock.balance`: an operator whose records go to tasks by their cost."""
 
-import inspect
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
 from penstock.policies.shedding import Shedder
-from penstock.policies.validation import known
 from penstock.spark import internals
 from penstock.spark.arguments import (
     Key,
@@ -22,20 +20,35 @@ from penstock.spark.arguments import (
     refuse_unpicklable,
     schema_of,
 )
+from penstock.spark.error_arguments import (
+    ErrorArguments,
+    checked_concurrency,
+    error_arguments,
+    refuse_unfit,
+)
+from penstock.spark.executor.errors import Action, OnError
+from penstock.spark.executor.example import try_example
+from penstock.spark.executor.forms import Form
+from penstock.spark.executor.function import UserFunction
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spill_writer import executing_or_spilling
-from penstock.spark.executor.work import Form, UserFunction, executing, try_example
+from penstock.spark.executor.work import executing
+from penstock.spark.forms import form_of, is_async, is_opened
 from penstock.spark.routed import RoutedOperator
 from penstock.spark.shed_arguments import ShedArguments, shed_arguments
+
+log = logging.getLogger("penstock")
 
 
 def balance(
     func: Callable[..., Any],
     *,
-    key: Key,
+    key: Key | None,
     schema: StructType | str,
+    size: str | Column | None = None,
     instances: int | None = None,
-    grouping: str | Grouping = "posg",
+    grouping: str | Grouping = "factoring",
+    tail: int | None = None,
     form: Form | None = None,
     name: str | None = None,
     journal: Path | str | None = None,
@@ -44,24 +57,39 @@ def balance(
     arrival: str | Column | None = None,
     protect: str | Column | None = None,
     spill: str | None = None,
+    on_error: Action = "fail",
+    errors: str | None = None,
+    max_errors: float | None = None,
+    timeout: float | str | None = None,
+    concurrency: int | None = None,
 ) -> "BalanceOperator":
     """Return an operator for `DataFrame.transform` that calls `func` for every record.
 
     The grouping decides which task gets which record, by the cost of earlier records of the same
-    key. The operator works on streaming and on batch DataFrames; the result is an ordinary
-    DataFrame.
+    key. Tasks that start later are smaller, so that idle slots make up for errors. The operator
+    works on streaming and on batch DataFrames; the result is an ordinary DataFrame.
 
     Args:
         func: function that takes a record and returns a record, None, or an iterable of records.
-            A record is a dict, or a Row if the parameter's annotation is `pyspark.sql.Row`. If
-            the annotation is `pyarrow.RecordBatch`, the function takes and returns whole batches
-            (or an iterable of them). The records of a batch share its cost equally, so batches
-            teach less about keys: prefer single records where one takes a millisecond or more.
-        key: column, columns or expressions that drive the cost. Any type; null is a key.
+            A record is a dict, or a Row if the parameter's annotation is `pyspark.sql.Row`; such
+            a function may be async. If the annotation is `pandas.DataFrame`,
+            `pyarrow.RecordBatch` or `pyarrow.Table`, the function takes and returns whole
+            batches; if it is an `Iterator` of one of them, all batches of a task. The records of
+            a batch share its cost equally, so batches teach less about keys: prefer single
+            records where one takes a millisecond or more. A class, or an object with `open` or
+            `close`, is opened once in each Python worker; its `__call__` is the function.
+        key: column, columns or expressions that drive the cost. Any type; null is a key. None
+            stands for one key of all records: then only the size counts.
         schema: schema of the records that `func` returns.
+        size: column or expression that the cost of a record of a key follows, such as
+            "length(text)"; it must be a number. Records without a size, or with a negative one,
+            count as records of mean size.
         instances: number of tasks that share the work; one per slot of the cluster by default.
         grouping: registered name, or a grouping (its own `instances` then counts).
-        form: "dict", "row" or "arrow", if the annotation of the function does not name it.
+        tail: largest number of small tasks that "factoring" starts after the first ones, which
+            absorb errors of its estimates; by default it follows from `instances`.
+        form: "dict", "row", "pandas", "arrow", "table", "pandas_iterator", "arrow_iterator" or
+            "table_iterator", if the annotation of the function does not name it.
         name: name of the operator in stats, journal and checkpoint; unique in a query. The
             function's name by default.
         journal: file for observations and plans (JSON lines, rotated).
@@ -74,6 +102,18 @@ def balance(
         protect: condition of records that must not be shed, such as "priority = 'high'".
         spill: folder in which shed records are kept as Parquet files, exactly once; see
             `penstock.replay`.
+        on_error: what happens to a record on which the function fails. "fail" fails the query;
+            "skip" counts the record, and shows some of them in the journal; "keep" also writes it
+            to the folder `errors`. A batch function is called again with halves of a batch that
+            fails, down to single records.
+        errors: folder in which failed records are kept as Parquet files, exactly once, with their
+            error, traceback, operator, batch and instance; see `penstock.replay`.
+        max_errors: largest share in (0, 1), or number, of failed records in a batch; more of them
+            fail the query.
+        timeout: time after which a call counts as failed, such as "5 s"; a number is in
+            milliseconds. It needs an async function, or `concurrency`.
+        concurrency: number of records that a task executes at a time: in threads, or awaited on
+            one event loop if the function is async.
 
     Example:
         >>> def enrich(record):
@@ -86,13 +126,17 @@ def balance(
         func,
         key,
         schema,
+        size=size,
         instances=instances,
         grouping=grouping,
+        tail=tail,
         form=form,
         name=name,
         journal=journal,
         example=example,
         shed=shed_arguments(shed, arrival=arrival, protect=protect, spill=spill),
+        failing=error_arguments(on_error, errors=errors, max_errors=max_errors, timeout=timeout),
+        concurrency=concurrency,
     )
 
 
@@ -102,16 +146,20 @@ class BalanceOperator(RoutedOperator):
     def __init__(
         self,
         func: Callable[..., Any],
-        key: Key,
+        key: Key | None,
         schema: StructType | str,
         *,
+        size: str | Column | None = None,
         instances: int | None,
         grouping: str | Grouping,
+        tail: int | None,
         form: Form | None,
         name: str | None,
         journal: Path | str | None,
         example: dict[str, Any] | None,
         shed: ShedArguments | None,
+        failing: ErrorArguments,
+        concurrency: int | None,
     ) -> None:
         if not callable(func):
             raise PenstockError(f"func must be a function; got {func!r}")
@@ -122,9 +170,18 @@ class BalanceOperator(RoutedOperator):
             grouping=grouping,
             journal=journal,
             shed=shed,
+            size=size,
+            servers=checked_concurrency(concurrency, sheds=shed is not None),
+            **({} if tail is None else {"tail": tail}),
         )
         self.func = func
-        self.form = _form(func, form)
+        self.form = form_of(func, form)
+        self._failing = failing
+        self.errors_path = failing.folder
+        self._concurrency = concurrency or 1
+        refuse_unfit(failing, self.form, awaits=is_async(func), concurrency=concurrency)
+        if shed is not None and shed.spill is not None and shed.spill == failing.folder:
+            raise PenstockError(f"errors and spill must be different folders; got {shed.spill!r}")
         self._schema = schema
         self._example = example
         refuse_unpicklable(f"func {self.name!r}", func)
@@ -133,31 +190,32 @@ class BalanceOperator(RoutedOperator):
         """Return the frame with `func` applied to every record."""
         spark = internals.supported_session(frame)
         refuse_reserved(frame)
+        schema, lost = internals.with_watermark_of(frame.schema, schema_of(self._schema))
+        if lost:
+            log.warning(
+                "%s: the watermark of %s is lost, because the schema has no such column of the "
+                "same type; add it, or call withWatermark after the operator",
+                self.name,
+                ", ".join(lost),
+            )
         function = UserFunction(
             self.name,
             self.func,
             form=self.form,
             keys=names_of(self.keys),
             given=frame.schema,
-            returned=schema_of(self._schema),
+            returned=schema,
+            zone=str(spark.conf.get("spark.sql.session.timeZone")),
+            awaits=is_async(self.func),
+            timeout_s=self._failing.timeout_s,
+            opens=is_opened(self.func),
+            concurrency=self._concurrency,
         )
         if self._example is not None:
             try_example(function, self._example)
         routed = self._route(spark, frame, self.keys)
-        stage = executing(routed.spec, function, routed.plane.reports)
+        on_error = OnError(self._failing.action, routed.errors, self._failing.most)
+        stage = executing(routed.spec, function, routed.plane.reports, on_error=on_error)
         if routed.spill is not None:
             stage = executing_or_spilling(routed.spec, routed.spill, stage)
         return routed.frame.mapInArrow(shipped(stage), function.returned)
-
-
-def _form(func: Callable[..., Any], form: Form | None) -> Form:
-    if form is not None:
-        known("form", form, ("dict", "row", "arrow"))
-        return form
-    try:
-        hints = get_type_hints(func)
-        first = next(iter(inspect.signature(func).parameters))
-    except (TypeError, ValueError, NameError, StopIteration):
-        return "dict"
-    annotation = hints.get(first)
-    return "arrow" if annotation is pa.RecordBatch else "row" if annotation is Row else "dict"

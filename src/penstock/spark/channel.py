@@ -1,50 +1,32 @@
 """The control channel: routers in executors fetch the current snapshot from the driver.
 
-Requests and answers are bytes (JSON, and arrays as the codec writes them), never pickle. Both
-sides prove that they know the key before anything else is read. The server drops a peer that sends
-nothing, nonsense or too much. Such a peer holds one thread for a few seconds and disturbs no other.
+Requests and answers are bytes (JSON, and arrays as the codec writes them), never pickle. The server
+drops a peer that sends nothing, nonsense or too much. Such a peer holds one thread for a few
+seconds and disturbs no other.
 """
 
 import contextlib
 import json
-import os
+import logging
 import secrets
 import socket
-import struct
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import (
-    Connection,
-    Listener,
-    answer_challenge,
-    deliver_challenge,
-)
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.control import Snapshot
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, first_line
+from penstock.spark.wire import Wire
+
+log = logging.getLogger("penstock")
 
 HANDSHAKE_S = 5.0
 ANSWER_S = 10.0
 MAX_REQUEST_BYTES = 4_096
-# After a failure a client does not ask the driver for a while, each time for longer: waiting for an
-# answer would delay every task.
-BACK_OFF_S = 5.0
-MOST_BACK_OFF_S = 300.0
 
-_BROKEN = (
-    OSError,
-    EOFError,
-    AuthenticationError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-)
+_BROKEN = (OSError, EOFError)
+_MALFORMED = (ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -65,7 +47,41 @@ class Address:
         return f"Address({self.host!r}, {self.port})"  # without the key
 
 
-Handler = Callable[[dict[str, Any]], Snapshot]
+class Answer(NamedTuple):
+    """The driver's answer to a router.
+
+    Attributes:
+        query: identity of the streaming query; empty for a batch job.
+        batch: name of the batch.
+        snapshot: snapshot of the batch.
+        failed: number of records of the batch on which the function failed, if the task asks.
+        received: number of records of the batch, if the task asks; 0 if it is unknown.
+    """
+
+    query: str
+    batch: str
+    snapshot: Snapshot
+    failed: int = 0
+    received: int = 0
+
+    def header(self) -> dict[str, Any]:
+        """Return everything but the policies, for JSON."""
+        counts = {"failed": self.failed, "received": self.received}
+        return {"query": self.query, "name": self.batch, **counts, **self.snapshot.header()}
+
+    @classmethod
+    def of(cls, header: dict[str, Any], packed: bytes) -> "Answer":
+        """Make an answer from its `header` and the packed policies."""
+        return cls(
+            str(header["query"]),
+            str(header["name"]),
+            Snapshot.of(header, packed),
+            failed=int(header["failed"]),
+            received=int(header["received"]),
+        )
+
+
+Handler = Callable[[dict[str, Any]], Answer]
 
 
 class ControlServer:
@@ -73,8 +89,10 @@ class ControlServer:
 
     Args:
         listen: address to listen on.
-        handler: function that returns the snapshot for a request.
+        handler: function that returns the answer to a request.
         host: address that executors connect to; `listen` by default.
+        port: port to listen on; 0 for any free one.
+        tries: number of ports to try, from `port` on.
         handshake_s: time in which a peer must prove that it knows the key.
     """
 
@@ -84,145 +102,94 @@ class ControlServer:
         handler: Handler,
         *,
         host: str | None = None,
+        port: int = 0,
+        tries: int = 1,
         handshake_s: float = HANDSHAKE_S,
     ) -> None:
         self._handler = handler
         self._handshake_s = handshake_s
-        try:
-            self._listener = Listener((listen, 0), family="AF_INET", backlog=128)
-        except OSError as error:
-            raise PenstockError(
-                f"the control channel cannot listen on {listen!r} ({error}); set "
-                "spark.driver.bindAddress to an address of this machine"
-            ) from None
-        name, port = self._listener.address[:2]
-        self.address = Address(host or str(name), int(port), secrets.token_bytes(32))
-        self._local = str(name), int(port)
+        self._listener = _listener(listen, port, tries)
+        name, bound = self._listener.getsockname()[:2]
+        self.address = Address(host or str(name), int(bound), secrets.token_bytes(32))
+        self._local = str(name), int(bound)
         self._closed = threading.Event()
-        self._peers: set[Connection] = set()
-        self._lock = threading.Lock()
         threading.Thread(target=self._accept, name="penstock-channel", daemon=True).start()
 
     def close(self) -> None:
-        """Stop listening, and close all connections."""
+        """Stop listening; connections end with their request."""
         self._closed.set()
         with contextlib.suppress(OSError):
             # Closing does not wake the thread that waits in accept: one more connection does.
             socket.create_connection(self._local, 1).close()
         self._listener.close()
-        with self._lock:
-            for peer in self._peers:
-                _hang_up(peer)
 
     def _accept(self) -> None:
         while not self._closed.is_set():
             try:
-                peer = self._listener.accept()
+                peer, _ = self._listener.accept()
             except OSError:
                 self._closed.wait(0.1)
                 continue
             threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
 
-    def _serve(self, peer: Connection) -> None:
-        with self._lock:
-            self._peers.add(peer)
-        try:
-            _no_delay(peer)
-            with _limited(peer, self._handshake_s):
-                deliver_challenge(peer, self.address.key)
-                answer_challenge(peer, self.address.key)
+    def _serve(self, peer: socket.socket) -> None:
+        # An error means that the peer is gone, or is a stranger.
+        with peer, contextlib.suppress(*_BROKEN):
+            peer.settimeout(self._handshake_s)
+            wire = Wire.accept(peer, self.address.key)
+            peer.settimeout(ANSWER_S)
             while not self._closed.is_set():
-                request = json.loads(peer.recv_bytes(MAX_REQUEST_BYTES))
-                snapshot = self._handler(request)
-                known = request.get("version") == snapshot.version
-                peer.send_bytes(json.dumps({**snapshot.header(), "known": known}).encode())
-                if not known:
-                    peer.send_bytes(snapshot.packed)
-        except _BROKEN:
-            pass  # the peer is gone, or is a stranger
-        finally:
-            with self._lock:
-                self._peers.discard(peer)
-            peer.close()
+                self._answer(wire)
 
-
-class ControlClient:
-    """Fetches snapshots for the routers of one Python worker, over one connection."""
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-        self._peer: Connection | None = None
-        self._silent_until_s = 0.0
-        self._back_off_s = BACK_OFF_S
-
-    def fetch(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
-        """Return the snapshot for a request; raise OSError if the driver does not answer."""
-        if time.monotonic() < self._silent_until_s:
-            raise ConnectionError("the driver did not answer a moment ago")
+    def _answer(self, wire: Wire) -> None:
+        request = wire.receive(MAX_REQUEST_BYTES)
         try:
-            answer = self._ask(request, have)
-            self._back_off_s = BACK_OFF_S
-        except _BROKEN as error:
-            self._silent_until_s = time.monotonic() + self._back_off_s
-            self._back_off_s = min(2 * self._back_off_s, MOST_BACK_OFF_S)
-            if self._peer is not None:
-                self._peer.close()
-                self._peer = None
-            raise ConnectionError(f"no answer from the driver: {error!r}") from None
-        return answer
-
-    def _ask(self, request: dict[str, Any], have: Snapshot | None) -> Snapshot:
-        peer = self._peer or self._connect()
-        version = have.version if have else None
-        peer.send_bytes(json.dumps({**request, "version": version}).encode())
-        header = json.loads(peer.recv_bytes())
-        packed = have.packed if header["known"] and have is not None else peer.recv_bytes()
-        return Snapshot.of(header, packed)
-
-    def _connect(self) -> Connection:
-        where = self._address.host, self._address.port
-        wire = socket.create_connection(where, timeout=HANDSHAKE_S)
-        wire.settimeout(None)
-        peer = Connection(wire.detach())
-        with _limited(peer, HANDSHAKE_S):
-            answer_challenge(peer, self._address.key)
-            deliver_challenge(peer, self._address.key)
-        _no_delay(peer)
-        _give_up_after(peer, ANSWER_S)
-        self._peer = peer
-        return peer
+            asked = json.loads(request)
+            answer = self._handler(asked)
+            known = asked.get("version") == answer.snapshot.version
+        except _MALFORMED as error:
+            log.warning("a request of a router cannot be read (%s)", first_line(error))
+            raise EOFError from None
+        wire.send(json.dumps({**answer.header(), "known": known}).encode())
+        if not known:
+            wire.send(answer.snapshot.packed)
 
 
-@contextlib.contextmanager
-def _limited(peer: Connection, seconds: float) -> Iterator[None]:
-    """Close the connection if the block takes longer."""
-    timer = threading.Timer(seconds, _hang_up, args=(peer,))
-    timer.daemon = True
-    timer.start()
+def _listener(listen: str, port: int, tries: int) -> socket.socket:
+    """Return a socket that listens, on the first of some ports that is free."""
+    failure: OSError | None = None
+    for candidate in range(port, port + max(1, tries)) if port else (0,):
+        try:
+            family, *_, where = socket.getaddrinfo(listen, candidate, type=socket.SOCK_STREAM)[0]
+            return socket.create_server(where[:2], family=family, backlog=1024)
+        except OSError as error:
+            failure = error
+    ports = f"ports {port} to {port + tries - 1}" if tries > 1 else f"port {port or 'any'}"
+    raise PenstockError(
+        f"the control channel cannot listen on {listen!r}, {ports} ({failure}); set "
+        "spark.driver.bindAddress to an address of this machine, or spark.penstock.port"
+    )
+
+
+def fetch(address: Address, request: dict[str, Any], have: Snapshot | None) -> Answer:
+    """Return the driver's answer to a request; raise OSError if the driver does not answer.
+
+    Args:
+        address: address of the driver.
+        request: operator, query and batch.
+        have: snapshot that is at hand; its policies are not sent again.
+    """
     try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _wire(peer: Connection) -> socket.socket:
-    return socket.socket(fileno=os.dup(peer.fileno()))
-
-
-def _hang_up(peer: Connection) -> None:
-    with contextlib.suppress(OSError), _wire(peer) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
-
-
-def _give_up_after(peer: Connection, seconds: float) -> None:
-    """Let every read and write fail after a while, without a thread that watches."""
-    whole, part = divmod(int(seconds * 1e6), 1_000_000)
-    limit = struct.pack("@ll", whole, part)
-    with _wire(peer) as wire:
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-
-
-def _no_delay(peer: Connection) -> None:
-    with _wire(peer) as wire:
-        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        where = address.host, address.port
+        with socket.create_connection(where, timeout=HANDSHAKE_S) as sock:
+            wire = Wire.connect(sock, address.key)
+            sock.settimeout(ANSWER_S)
+            version = have.version if have else None
+            wire.send(json.dumps({**request, "version": version}).encode())
+            header = json.loads(wire.receive())
+            packed = have.packed if header["known"] and have is not None else wire.receive()
+            return Answer.of(header, packed)
+    except (*_BROKEN, *_MALFORMED) as error:
+        raise ConnectionError(
+            f"the driver does not answer at {address.host}:{address.port} ({error!r})"
+        ) from None

@@ -1,9 +1,9 @@
-"""Where the routing stage sends a record: to an instance, to a spill task, or nowhere.
+"""Where the routing stage sends a record: to a task that executes it, to a spill task, or nowhere.
 
 This is the whole protocol of shed records. The routing stage writes one number for each record:
 
-- `0 <= number < instances`: the record is admitted, and this instance executes it;
-- `instances <= number < partitions`: the record is shed, and this spill task keeps it;
+- `0 <= number < tasks`: the record is admitted, and this task executes it;
+- `tasks <= number < partitions`: the record is shed, and this spill task keeps it;
 - `SHED`: the record is shed, and nothing keeps it.
 
 An operator without a spill folder filters `SHED` records out before the shuffle. A shed operator
@@ -25,44 +25,45 @@ class Destinations:
     """The numbers that the routing stage of one operator may write.
 
     Attributes:
-        instances: number of instances that execute records.
-        spill_tasks: number of tasks behind the instances that keep shed records.
+        tasks: number of tasks that execute records.
+        spill_tasks: number of tasks behind them that keep shed records.
 
     Example:
-        >>> kept = Destinations.with_spill(instances=10)
+        >>> kept = Destinations.with_spill(tasks=10, instances=10)
         >>> kept.partitions, kept.for_shed(router=0), kept.for_shed(router=3)
         (12, 10, 11)
         >>> kept.executes(9), kept.executes(10)
         (True, False)
-        >>> Destinations(instances=10).for_shed(router=0) == SHED
+        >>> Destinations(tasks=10).for_shed(router=0) == SHED
         True
     """
 
-    instances: int
+    tasks: int
     spill_tasks: int = 0
 
     @classmethod
-    def with_spill(cls, instances: int) -> "Destinations":
-        """Return the destinations of an operator whose shed records are kept."""
-        return cls(instances, -(-instances // _INSTANCES_PER_SPILL_TASK))
+    def with_spill(cls, tasks: int, instances: int) -> "Destinations":
+        """Return the destinations of an operator whose shed records are kept.
+
+        Args:
+            tasks: number of tasks that execute records.
+            instances: number of instances that run them.
+        """
+        return cls(tasks, -(-instances // _INSTANCES_PER_SPILL_TASK))
 
     @property
     def partitions(self) -> int:
         """Number of partitions of the operator's stage."""
-        return self.instances + self.spill_tasks
+        return self.tasks + self.spill_tasks
 
     def for_shed(self, router: int) -> int:
         """Return the number that a router writes for the records that it sheds."""
-        return self.instances + router % self.spill_tasks if self.spill_tasks else SHED
+        return self.tasks + router % self.spill_tasks if self.spill_tasks else SHED
 
     def executes(self, partition: int) -> bool:
-        """Whether a partition of the operator's stage is an instance, not a spill task."""
-        return partition < self.instances
-
-    def spill_task(self, partition: int) -> int:
-        """Return the number of a spill task among all of them."""
-        return partition - self.instances
+        """Whether a partition of the operator's stage executes records, and is no spill task."""
+        return partition < self.tasks
 
     def is_shed(self, number: Column) -> Column:
         """Return a condition for the records that are shed."""
-        return (number == SHED) | (number >= self.instances)
+        return (number == SHED) | (number >= self.tasks)

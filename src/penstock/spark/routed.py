@@ -1,6 +1,7 @@
 """Operators with a routing stage: route, shuffle, work."""
 
 import uuid
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,24 +11,48 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.control import Journal, OperatorPolicies, OperatorStats
+from penstock.control import Callbacks, Journal, OnBatch, OperatorPolicies, OperatorStats
 from penstock.errors import PenstockError
-from penstock.policies.grouping import Grouping, Proactive
-from penstock.policies.validation import known, whole
+from penstock.policies.cost_learner import CostLearner
+from penstock.policies.grouping import Grouping
+from penstock.policies.validation import whole
 from penstock.spark import internals
-from penstock.spark.arguments import Key, Keys, checked_keys, hashed
+from penstock.spark.arguments import (
+    Key,
+    Keys,
+    checked_keys,
+    hashed,
+    hashed_record,
+    refuse_no_size,
+    size_column,
+)
 from penstock.spark.destinations import SHED, Destinations
-from penstock.spark.driver.control_plane import ControlPlane, Registration
+from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.driver.registry import Registration
 from penstock.spark.driver.watch import watch
-from penstock.spark.executor.columns import ARRIVAL, DESTINATION, KEY
+from penstock.spark.environment import use_own_python
+from penstock.spark.executor.columns import (
+    ARRIVAL,
+    DESTINATION,
+    KEY,
+    PARTITION,
+    PROTECTED,
+    RECORD,
+    SIZE,
+)
 from penstock.spark.executor.router import routing
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spec import OperatorSpec
+from penstock.spark.groupings import grouping_maker, refuse_costless
 from penstock.spark.shed_arguments import ShedArguments
-from penstock.spark.spill import ADDED, BATCH, Spill, refuse_unwritable
-
-# The driver has more memory than the paper's scheduler: keys with a known cost, per instance.
-_CAPACITY = 1_024
+from penstock.spark.spill import (
+    ADDED,
+    BATCH,
+    ERROR_ADDED,
+    Spill,
+    refuse_unshared,
+    refuse_unwritable,
+)
 
 
 class RoutedFrame(NamedTuple):
@@ -39,12 +64,14 @@ class RoutedFrame(NamedTuple):
         spec: spec of the operator, for its tasks.
         plane: control plane that receives the reports of tasks.
         spill: folder of shed records; None if they are not kept.
+        errors: folder of failed records; None if they are not kept.
     """
 
     frame: DataFrame
     spec: OperatorSpec
     plane: ControlPlane
     spill: Spill | None
+    errors: Spill | None
 
 
 class RoutedOperator(ABC):
@@ -52,34 +79,51 @@ class RoutedOperator(ABC):
 
     Args:
         name: name of the operator in stats, journal and checkpoint.
-        key: column or columns of the key.
+        key: column or columns of the key; None if only the size counts.
         instances: number of tasks that share the work; None for one per slot.
         grouping: registered name of a grouping, or a grouping.
+        params: more parameters of a grouping that is given by its name.
         journal: file for observations and plans; None keeps them in memory.
         shed: arguments for shedding; None sheds nothing.
+        size: column or expression that the cost of a record follows; None for costs by key only.
+        servers: number of records that an instance executes at a time.
     """
 
     # Whether the operator only sheds, in front of operators that report nothing.
     in_front: ClassVar[bool] = False
+    # Folder in which failed records are kept; None if they are not kept.
+    errors_path: str | None = None
 
     def __init__(
         self,
         name: str,
-        key: Key,
+        key: Key | None,
         *,
         instances: int | None,
         grouping: str | Grouping,
         journal: Path | str | None,
         shed: ShedArguments | None = None,
+        size: str | Column | None = None,
+        servers: int = 1,
+        **params: Any,  # noqa: ANN401 - parameters of any grouping
     ) -> None:
         self.name = name
-        self.keys = checked_keys(key)
+        # Without a key all records are alike, but for their sizes.
+        self.keys = () if key is None and size is not None else checked_keys(key)
         self.identity = uuid.uuid4().hex
         self.journal = Journal(journal)
         if instances is not None:
             whole("instances", instances, least=1)
-        self._make_grouping = _maker(grouping, instances)
+        refuse_no_size(size)
+        self._size = size
+        if size is not None:
+            refuse_costless(grouping, None if shed is None else shed.shedder)
+        self._make_grouping = grouping_maker(
+            grouping, instances, params, sized=size is not None, servers=servers
+        )
+        self._follows_slots = instances is None and not isinstance(grouping, Grouping)
         self._shed = shed
+        self._callbacks = Callbacks(name)
         self._plane: ControlPlane | None = None
         self._closed = False
 
@@ -89,45 +133,82 @@ class RoutedOperator(ABC):
 
     def _decide(self, spark: SparkSession, frame: DataFrame, keys: Keys) -> RoutedFrame:
         """Add a column with the destination of each record (see `Destinations`)."""
-        internals.protect_from_partial_retries(spark)
+        use_own_python(spark)
         shed = self._shed
-        grouping = self._make_grouping(spark.sparkContext.defaultParallelism)
+        grouping = self._make_grouping(spark)
         shedder = shed.shedder_for(grouping.instances) if shed is not None else None
+        if self._size is not None and isinstance(shedder, CostLearner):
+            shedder = shedder.clone(sized=True)
         policies = OperatorPolicies(grouping, shedder)
         policies.warm_up()
         plane = self._plane = ControlPlane.of(spark)
-        spill = self._spill(frame)
+        weakref.finalize(self, plane.forget, self.identity)
+        spill_path = self._shed.spill if self._shed is not None else None
+        spill = self._folder(frame, spill_path, argument="spill", added=ADDED)
+        errors = self._folder(frame, self.errors_path, argument="errors", added=ERROR_ADDED)
         registration = Registration(
             spark,
+            self.identity,
             self.name,
             policies,
             journal=self.journal,
             spill=spill,
+            errors=errors,
             in_front=self.in_front,
+            follows_slots=self._follows_slots,
+            callbacks=self._callbacks,
         )
-        plane.register(self.identity, registration)
+        reads = self._read_by_router(frame, keys, policies)
         spills_behind = spill is not None and not self.in_front
         spec = OperatorSpec.of(
-            self.identity,
+            plane.registry.add(registration),
             self.name,
             policies,
             address=plane.server.address,
-            destinations=Destinations.with_spill(grouping.instances)
+            destinations=Destinations.with_spill(grouping.tasks, grouping.instances)
             if spills_behind
-            else Destinations(grouping.instances),
+            else Destinations(grouping.tasks),
+            use=internals.identity_of(frame),
+            reads=tuple(reads),
+            asks=errors is not None,
         )
-        given = [hashed(frame, keys), *(shed.columns(frame) if shed is not None else ())]
-        route = _udf(routing(spec, plane.reports), len(given))
-        decided = frame.withColumn(DESTINATION, route(*given))
+        route = _udf(routing(spec, plane.reports), len(reads))
+        if PARTITION in reads:
+            # A column of its own: inside of a Python function Spark takes the number of the task.
+            frame = frame.withColumn(PARTITION, reads[PARTITION])
+            reads[PARTITION] = sf.col(PARTITION)
+        decided = frame.withColumn(DESTINATION, route(*reads.values()))
         if frame.isStreaming:  # batch jobs have no progress to show counts in
             counts = _counts(spec.destinations, sheds=shed is not None)
             decided = decided.observe(f"penstock {self.name}", *counts)
-        return RoutedFrame(decided, spec, plane, spill)
+        return RoutedFrame(decided, spec, plane, spill, errors)
 
-    def _route(self, spark: SparkSession, frame: DataFrame, keys: Keys) -> RoutedFrame:
+    def _read_by_router(
+        self, frame: DataFrame, keys: Keys, policies: OperatorPolicies
+    ) -> dict[str, Column]:
+        """Return the columns that the routing stage needs, by their names."""
+        reads = {KEY: hashed(frame, keys)}
+        if self._size is not None:
+            reads[SIZE] = size_column(frame, self._size)
+        if policies.order_matters:
+            if not internals.has_stable_order(frame):
+                reads[RECORD] = hashed_record(frame)
+            if not internals.is_deterministic(frame):
+                internals.protect_from_partial_retries(frame.sparkSession)
+        if self._shed is not None:
+            reads[ARRIVAL], reads[PROTECTED] = self._shed.columns(frame)
+        if self.in_front:
+            reads[PARTITION] = sf.spark_partition_id()
+        return reads
+
+    def _route(
+        self, spark: SparkSession, frame: DataFrame, keys: Keys, *, record: bool = False
+    ) -> RoutedFrame:
         """Send every record to its destination, with its columns named by their numbers.
 
-        The hash of the key follows them and, if the operator sheds, the time of arrival.
+        Columns of Penstock's own follow: the hash of the key, the number of the partition, the size
+        if costs follow it, the time of arrival if the operator sheds, and the hash of the record
+        if it is asked for.
         """
         decided = self._decide(spark, frame, keys)
         records, spec = decided.frame, decided.spec
@@ -137,25 +218,44 @@ class RoutedOperator(ABC):
         shuffled = records.repartitionById(partitions, DESTINATION).drop(DESTINATION)
         # Hashing the key again is cheaper than sending its hash through the shuffle. Columns go
         # by number: mapInArrow refuses names with dots.
-        more = {KEY: hashed(frame, keys)}
+        more = {KEY: hashed(frame, keys), PARTITION: sf.spark_partition_id()}
+        if self._size is not None:
+            more[SIZE] = size_column(frame, self._size)
         if self._shed is not None:
             more[ARRIVAL] = self._shed.columns(frame)[0]
-        numbers = map(str, range(len(frame.columns)))
-        return decided._replace(frame=shuffled.withColumns(more).toDF(*numbers, *more))
+        numbers = [str(i) for i in range(len(frame.columns))]
+        routed = shuffled.withColumns(more).toDF(*numbers, *more)
+        if record:
+            # After the columns have their names: Spark's optimizer looks at all combinations of old
+            # and new names of the columns in an expression.
+            routed = routed.withColumn(RECORD, hashed(routed, tuple(numbers)))
+        return decided._replace(frame=routed)
 
-    def _spill(self, frame: DataFrame) -> Spill | None:
-        """Return the spill folder, or refuse one that cannot be used; None without one."""
-        if self._shed is None or self._shed.spill is None:
+    def _folder(
+        self, frame: DataFrame, path: str | None, *, argument: str, added: tuple[str, ...]
+    ) -> Spill | None:
+        """Return a folder for records of a frame, or refuse one that cannot be used.
+
+        Args:
+            frame: frame that the operator is applied to.
+            path: the user's folder; None if there is none.
+            argument: name of the argument that it is given by.
+            added: columns that are added to the records.
+        """
+        if path is None:
             return None
-        added = *ADDED, BATCH
+        added = *added, BATCH
         taken = [name for name in frame.columns if name.lower() in added]
         if taken:
             raise PenstockError(
-                f"spill adds columns {', '.join(added)}; rename {', '.join(taken)} of the DataFrame"
+                f"{argument} adds columns {', '.join(added)}; rename {', '.join(taken)} of the "
+                "DataFrame"
             )
-        spark = frame.sparkSession.sparkContext
-        refuse_unwritable(self._shed.spill, local=str(spark.master).startswith("local"))
-        return Spill(self._shed.spill, frame.schema, self.name, spark.applicationId)
+        spark = frame.sparkSession
+        refuse_unshared(path, internals.hosts(spark), argument=argument)
+        refuse_unwritable(path, argument=argument)
+        application = spark.sparkContext.applicationId
+        return Spill(path, frame.schema, self.name, application)
 
     @property
     def limit_ms(self) -> float | None:
@@ -186,27 +286,37 @@ class RoutedOperator(ABC):
         """Show the stats in the terminal until Ctrl-C, or for a number of seconds."""
         watch(self.all_stats, seconds)
 
+    def on_batch(self, function: OnBatch) -> OnBatch:
+        """Call a function with every finished batch of the operator, in all its queries.
+
+        The function runs on a thread of the driver, after the batch: it delays neither the query
+        nor the reports of tasks. A function that fails is logged once, and is called again for the
+        next batch; the query goes on. If 1,000 batches wait for a slow function, newer ones are
+        dropped, and this is logged.
+
+        Args:
+            function: function of one `penstock.control.FinishedBatch`: an immutable object with
+                counts, times and warnings. Its result is ignored.
+
+        Returns:
+            The function itself, so that `@op.on_batch` works.
+
+        Example:
+            >>> import penstock
+            >>> op = penstock.balance(lambda r: r, key="k", schema="k string", name="enrich")
+            >>> @op.on_batch
+            ... def show(batch):
+            ...     print(batch.operator, batch.processed, batch.duration_ms)
+        """
+        self._callbacks.add(function)
+        return function
+
     def close(self) -> None:
         """Save everything learnt, and forget the operator; its queries must have ended."""
         self._closed = True
         if self._plane is not None:
             self._plane.unregister(self.identity)
             self._plane = None
-
-
-def _maker(grouping: str | Grouping, instances: int | None) -> Callable[[int], Grouping]:
-    """Return a function that makes the grouping when the number of slots is known."""
-    if isinstance(grouping, Grouping):
-        if instances is not None and instances != grouping.instances:
-            raise PenstockError(
-                f"instances must be that of the grouping ({grouping.instances}) or left out; "
-                f"got {instances}"
-            )
-        return lambda _: grouping
-    known("grouping", grouping, Grouping.registered())
-    more = {"capacity": _CAPACITY} if grouping == Proactive.name else {}
-    Grouping.named(grouping, instances=instances or 1, **more)
-    return lambda slots: Grouping.named(grouping, instances=instances or slots, **more)
 
 
 def _counts(destinations: Destinations, *, sheds: bool) -> list[Column]:

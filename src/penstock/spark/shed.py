@@ -11,7 +11,7 @@ from penstock.policies.shedding import MeanCost, Shedder, Target
 from penstock.spark import internals
 from penstock.spark.arguments import Key, name_of, refuse_reserved
 from penstock.spark.destinations import SHED
-from penstock.spark.executor.columns import DESTINATION
+from penstock.spark.executor.columns import DESTINATION, PARTITION
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spill_writer import passing_or_spilling
 from penstock.spark.routed import RoutedOperator
@@ -108,7 +108,8 @@ class ShedOperator(RoutedOperator):
         keys = (sf.lit(0),) if self._alike else self.keys
         decided = self._decide(spark, frame, keys)
         if decided.spill is None:
-            return decided.frame.filter(sf.col(DESTINATION) != SHED).drop(DESTINATION)
-        numbers = [*map(str, range(len(frame.columns))), DESTINATION]
+            admitted = decided.frame.filter(sf.col(DESTINATION) != SHED)
+            return admitted.drop(DESTINATION, PARTITION)
+        numbers = [*map(str, range(len(frame.columns))), PARTITION, DESTINATION]
         stage = passing_or_spilling(decided.spec, decided.spill)
         return decided.frame.toDF(*numbers).mapInArrow(shipped(stage), frame.schema)

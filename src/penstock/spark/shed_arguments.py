@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, DataType, TimestampNTZType, Timestamp
 from penstock.errors import PenstockError, first_line
 from penstock.policies.shedding import Shedder
 from penstock.spark.arguments import column_of
-from penstock.spark.spill import absolute
+from penstock.spark.paths import absolute
 
 
 @dataclass(frozen=True)

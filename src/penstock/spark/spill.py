@@ -1,13 +1,12 @@
-"""The spill folder: shed records are kept there exactly once, and can be replayed later.
+"""Folders of kept records: shed or failed ones, exactly once, which can be replayed later.
 
-Each spill task writes one Parquet file for each batch, under a name that depends only on query,
-batch and task.
+Each task that keeps records writes one Parquet file for each batch, under a name that depends only
+on query, batch and task. A small file for each query has the place of its checkpoint, which tells
+whether a batch is final.
 """
 
-import logging
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import fs
@@ -15,18 +14,29 @@ from pyspark.sql.types import StructType
 
 from penstock.control.reports import TaskId
 from penstock.errors import PenstockError
-
-log = logging.getLogger("penstock")
+from penstock.spark.paths import is_url
 
 REASON, COST = "penstock_reason", "penstock_cost_ms"
 ADDED = (REASON, COST)
+ERROR, TRACEBACK = "penstock_error", "penstock_traceback"
+OPERATOR, INSTANCE = "penstock_operator", "penstock_instance"
+ERROR_ADDED = (ERROR, TRACEBACK, OPERATOR, INSTANCE)
 # The folder of a batch is `penstock_batch=N`, which Spark reads as a column of that name.
 BATCH = "penstock_batch"
 
 
+# Spark does not read folders whose name begins with an underscore.
+NOTES = "_penstock"
+
+
+def _short(query: str) -> str:
+    """Return the part of a query's identity that names of files have."""
+    return query.replace("-", "")[:12]
+
+
 @dataclass(frozen=True)
 class Spill:
-    """The folder in which an operator keeps shed records.
+    """The folder in which an operator keeps shed records, or failed ones.
 
     Attributes:
         path: folder, on any file system that Arrow knows: local, s3://, gs://, abfs://, hdfs://.
@@ -40,13 +50,21 @@ class Spill:
     operator: str
     application: str
 
-    def file(self, task: TaskId, number: int) -> str:
+    def file(self, task: TaskId) -> str:
         """Return the name of a task's file, relative to the folder."""
         batch = task.batch.replace(" ", "-")
-        return f"{BATCH}={batch}/{self._prefix(task.query)}{number}.parquet"
+        name = f"{self._prefix(task.query)}{task.use}-{task.partition}.parquet"
+        return f"{BATCH}={batch}/{name}"
 
     def _prefix(self, query: str) -> str:
-        return f"{self.operator}-{query.replace('-', '')[:12] or self.application}-"
+        return f"{self.operator}-{_short(query) or self.application}-"
+
+    def note_query(self, query: str, checkpoint: str) -> None:
+        """Write down where the checkpoint of a query is."""
+        files, root = file_system(self.path)
+        files.create_dir(f"{root}/{NOTES}", recursive=True)
+        with files.open_output_stream(f"{root}/{NOTES}/{_short(query)}") as stream:
+            stream.write(checkpoint.encode())
 
     def remove(self, query: str, batch: int) -> None:
         """Remove the files of a batch that will run again."""
@@ -57,29 +75,39 @@ class Spill:
                 files.delete_file(found.path)
 
 
-def absolute(path: str) -> str:
-    """Return a folder as executors can find it: they have other working folders."""
-    return str(Path(path).absolute()) if "://" not in path else path.rstrip("/")
-
-
-def file_system(path: str) -> tuple[fs.FileSystem, str]:
+def file_system(path: str, *, argument: str = "spill") -> tuple[fs.FileSystem, str]:
     """Return the file system of a folder, and the folder's name on it."""
     try:
-        if "://" not in path:
+        if not is_url(path):
             return fs.LocalFileSystem(), path
         files, root = fs.FileSystem.from_uri(path)
         return files, str(root).rstrip("/")
     except (pa.ArrowInvalid, OSError, ValueError) as error:
         raise PenstockError(
-            f"spill must be a folder of a file system that Arrow knows; got {path!r} ({error})"
+            f"{argument} must be a folder of a file system that Arrow knows, such as s3://, gs://, "
+            f"abfs://, hdfs:// or file:///; got {path!r} ({error})"
         ) from None
 
 
-def refuse_unwritable(path: str, *, local: bool) -> None:
-    """Try every file operation of spill tasks, before anything is shed."""
-    files, root = file_system(path)
-    if isinstance(files, fs.LocalFileSystem) and not local:
-        log.warning("spill: %s must be a folder that all executors share", path)
+def refuse_unshared(path: str, hosts: set[str], *, argument: str = "spill") -> None:
+    """Refuse a folder of one machine if executors run on several ones.
+
+    Args:
+        path: folder.
+        hosts: machines of the driver and of the executors.
+        argument: name of the argument that the folder is given by.
+    """
+    if not is_url(path) and len(hosts) > 1:
+        raise PenstockError(
+            f"{argument} must be a folder that all executors share; got {path!r}, a local folder, "
+            f"on a cluster of {len(hosts)} machines. Give a URL such as s3://bucket/spill, or "
+            f"file://{path} if all machines mount this folder"
+        )
+
+
+def refuse_unwritable(path: str, *, argument: str = "spill") -> None:
+    """Try every file operation of tasks that keep records, before anything is kept."""
+    files, root = file_system(path, argument=argument)
     name = f"{root}/.penstock-{uuid.uuid4().hex}"
     try:
         files.create_dir(root, recursive=True)
@@ -91,7 +119,7 @@ def refuse_unwritable(path: str, *, local: bool) -> None:
         remove_file(files, name)
     except OSError as error:
         raise PenstockError(
-            f"spill must be a folder that can be written; got {path!r} ({error})"
+            f"{argument} must be a folder that can be written; got {path!r} ({error})"
         ) from None
 
 

@@ -134,6 +134,11 @@ class Attachment:
         return found if found is not None and found.running else None
 
     @classmethod
+    def all(cls) -> list["Attachment"]:
+        """Return all attachments: those that run, and those that have ended lately."""
+        return list(cls._of_query.values())
+
+    @classmethod
     def hint_all(cls) -> None:
         """Give Spark the hints of all moves, just before a batch runs."""
         for one in list(cls._of_query.values()):
@@ -187,13 +192,16 @@ class Attachment:
     def _run(self) -> None:
         pause_s = min(_LOOK_S, self._period_s / _LOOKS)
         self._due_s = time.monotonic() + self._period_s
-        while not self._stop.wait(pause_s):
-            if not self._active:
+        ended = False
+        while not ended and not self._stop.wait(pause_s):
+            ended = not self._active
+            if ended:
                 self.journal.write("end", query=self.query, reason="the query has ended")
-                break
-            self._step()
-        if self._scaling is not None:
-            self._try(self._scaling.release)
+            else:
+                self._step()
+        scaling = self._scaling
+        if scaling is not None:
+            self._try(lambda: scaling.release(ended=ended))
 
     def _try(self, work: Callable[[], T]) -> T | None:
         """Do a part of the work; report a failure, and go on with the rest."""

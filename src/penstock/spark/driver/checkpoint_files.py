@@ -1,7 +1,9 @@
 """The files that an operator keeps next to the checkpoint of its query."""
 
 import logging
+import re
 import threading
+import time
 from collections.abc import Callable
 
 from pyspark.sql import SparkSession
@@ -19,32 +21,43 @@ _CONSEQUENCE = {
     SNAPSHOT: "costs are learnt again",
     PIN: "its batch is decided about again",
 }
+# Costs are saved soon after the first ones are learnt, then less and less often: an object store
+# takes some requests for each file.
+_FIRST_SAVE_S = 1.0
+_SAVE_S = 60.0
+# Files of one kind that are kept: the newest one may be damaged.
+_KEPT = 2
 
 
 class CheckpointFiles:
-    """Reads and writes the files of operators, one at a time.
+    """Reads and writes the files of operators.
 
-    An operator has two files in the folder `penstock` of a checkpoint: its learnt costs, and the
-    snapshot of the batch that runs. Controllers write the second one while they hold their own
-    lock, so nothing here calls a controller that takes its lock while `_lock` is held.
+    An operator has two kinds of files in the folder `penstock` of a checkpoint: its learnt costs,
+    and the snapshot of the batch that runs. Each file is new and has a number, because not every
+    file system can replace a file at once. Thread safe: `_lock` guards the numbers, and is not held
+    while files are read or written.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._checkpoints: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._due_s: dict[str, tuple[float, float]] = {}
 
-    def path(self, spark: SparkSession, controller: Controller, kind: str) -> str | None:
-        """Return the path of a file; None for a query without a known checkpoint.
+    def stem(self, spark: SparkSession, controller: Controller, kind: str) -> str | None:
+        """Return the path of a kind of files without their numbers; None without a checkpoint.
 
         The checkpoint is found while the query runs, and remembered.
         """
-        query = controller.query
+        checkpoint = self._checkpoint(spark, controller.query)
+        return f"{checkpoint}/penstock/{controller.name}.{kind}" if checkpoint else None
+
+    def _checkpoint(self, spark: SparkSession, query: str) -> str | None:
         if query and query not in self._checkpoints:
             found = internals.checkpoint_of(spark, query)
             if found:
                 self._checkpoints[query] = found
-        checkpoint = self._checkpoints.get(query)
-        return f"{checkpoint}/penstock/{controller.name}.{kind}" if checkpoint else None
+        return self._checkpoints.get(query)
 
     def load(
         self,
@@ -54,53 +67,104 @@ class CheckpointFiles:
         *,
         into: Callable[[bytes], None],
     ) -> None:
-        """Load a file of an earlier run of the same query; log a file that cannot be used."""
-        path = self.path(spark, controller, kind)
-        if path is None:
+        """Load the newest file of an earlier run that can be used; log one that cannot."""
+        stem = self.stem(spark, controller, kind)
+        if stem is None:
             return
         try:
+            numbers = self._found(spark, stem)
             with self._lock:
+                self._numbers[stem] = max([self._numbers.get(stem, 0), *numbers])
+        except JvmError as error:
+            log.warning("%s: %s cannot be listed (%s)", controller.name, stem, first_line(error))
+            return
+        for number in sorted(numbers, reverse=True):
+            path = _numbered(stem, number)
+            try:
                 data = internals.read_file(spark, path)
-            if data is not None:
-                into(data)
-        except (PenstockError, JvmError) as error:
-            log.warning(
-                "%s: %s cannot be used, so %s (%s)",
-                controller.name,
-                path,
-                _CONSEQUENCE[kind],
-                first_line(error),
-            )
+                if data is not None:
+                    into(data)
+                    return
+            except (PenstockError, JvmError) as error:
+                log.warning(
+                    "%s: %s cannot be used, so %s (%s)",
+                    controller.name,
+                    path,
+                    _CONSEQUENCE[kind],
+                    first_line(error),
+                )
+
+    @staticmethod
+    def _found(spark: SparkSession, stem: str) -> list[int]:
+        """Return the numbers of the files of one kind; version 0.1.0 wrote one without a number."""
+        folder, _, name = stem.rpartition("/")
+        pattern = re.compile(rf"{re.escape(name)}(?:\.(\d+))?")
+        matches = (pattern.fullmatch(one) for one in internals.file_names(spark, folder))
+        return [int(match[1] or 0) for match in matches if match]
+
+    def save_if_due(self, spark: SparkSession, controller: Controller) -> None:
+        """Save the learnt costs of an operator, unless they were saved a moment ago."""
+        stem = self.stem(spark, controller, SNAPSHOT)
+        if stem is None or not controller.unsaved:
+            return
+        now_s = time.monotonic()
+        due_s, pause_s = self._due_s.setdefault(stem, (now_s + _FIRST_SAVE_S, _FIRST_SAVE_S))
+        if now_s >= due_s:
+            pause_s = min(2 * pause_s, _SAVE_S)
+            self._due_s[stem] = now_s + pause_s, pause_s
+            self.save(spark, controller)
 
     def save(self, spark: SparkSession, controller: Controller) -> None:
         """Save the learnt costs of an operator; log a failure, and try again later."""
-        path = self.path(spark, controller, SNAPSHOT)
-        if path is None:
+        stem = self.stem(spark, controller, SNAPSHOT)
+        if stem is None or not controller.unsaved:
             return
         controller.unsaved = False
         learnt = controller.save()
         try:
-            self.write(spark, path, learnt)
+            self.write(spark, stem, learnt)
         except Exception as error:
             controller.unsaved = True
             log.warning(
-                "%s: costs cannot be saved at %s (%s)", controller.name, path, first_line(error)
+                "%s: costs cannot be saved at %s (%s)", controller.name, stem, first_line(error)
             )
 
-    def write(self, spark: SparkSession, path: str, data: bytes) -> None:
-        """Write a file whole or not at all."""
+    def write(self, spark: SparkSession, stem: str, data: bytes) -> None:
+        """Write a new file of one kind, and delete the oldest one."""
         with self._lock:
-            internals.write_file(spark, path, data)
+            number = self._numbers[stem] = self._numbers.get(stem, 0) + 1
+        internals.create_file(spark, _numbered(stem, number), data)
+        if number > _KEPT:
+            try:
+                internals.delete_file(spark, _numbered(stem, number - _KEPT))
+            except JvmError as error:
+                log.debug("an old file of %s is kept: %s", stem, first_line(error))
+
+    def batch_to_repeat(self, spark: SparkSession, controller: Controller) -> int | None:
+        """Return the batch of a query that began and was not committed; None without one."""
+        checkpoint = self._checkpoint(spark, controller.query)
+        try:
+            return None if checkpoint is None else internals.unfinished_batch(spark, checkpoint)
+        except JvmError as error:
+            controller.warn("repeat", f"the checkpoint cannot be read: {first_line(error)}")
+            return None
 
     def clean_spill(self, spark: SparkSession, controller: Controller, spill: Spill) -> None:
-        """Remove the spilled files of a batch that will run again: its files may differ."""
-        checkpoint = self._checkpoints.get(controller.query)
+        """Remove the spilled files of a batch that will run again: its files may differ.
+
+        Called when a run of the query begins; also notes where its checkpoint is.
+        """
+        checkpoint = self._checkpoint(spark, controller.query)
         if checkpoint is None:
             return
+        batch = self.batch_to_repeat(spark, controller)
         try:
-            with self._lock:
-                batch = internals.unfinished_batch(spark, checkpoint)
+            spill.note_query(controller.query, checkpoint)
             if batch is not None:
                 spill.remove(controller.query, batch)
-        except (OSError, JvmError) as error:
+        except OSError as error:
             controller.warn("clean", f"old spilled files cannot be removed: {first_line(error)}")
+
+
+def _numbered(stem: str, number: int) -> str:
+    return f"{stem}.{number}" if number else stem

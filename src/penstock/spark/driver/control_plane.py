@@ -5,75 +5,61 @@ import logging
 import queue
 import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
-from penstock.control import Controller, Journal, OperatorPolicies, Snapshot
-from penstock.control.reports import Packed, unpack
-from penstock.errors import first_line
+from penstock.control import Controller, FinishedBatch, Notices
+from penstock.control.reports import Packed, TaskId, unpack
+from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
-from penstock.spark.channel import ControlServer
+from penstock.spark.channel import Answer, ControlServer
 from penstock.spark.driver.checkpoint_files import PIN, SNAPSHOT, CheckpointFiles
+from penstock.spark.driver.queries import Queries
+from penstock.spark.driver.registry import Registration, Registry
+from penstock.spark.driver.slots import SlotCounter
+from penstock.spark.driver.streams import Streams
 from penstock.spark.executor.reporting import MAILBOXES, ReportParam, Reports
 from penstock.spark.internals import JvmError
-from penstock.spark.spill import Spill
 
 log = logging.getLogger("penstock")
 
-# Costs are saved when no report has arrived for a moment, and at the latest after a while.
-_IDLE_S = 0.5
-_SAVE_S = 2.0
-
-
-@dataclass
-class Registration:
-    """An operator that the control plane knows.
-
-    Attributes:
-        spark: newest session that uses the operator.
-        name: name of the operator, for people.
-        policies: policies that decide.
-        journal: journal for observations and plans.
-        spill: folder of shed records; None if they are not kept. With a folder, a batch must be
-            decided about in the same way after a restart.
-        in_front: whether the operator only sheds, in front of operators that report nothing.
-        controllers: controller of each query that uses the operator.
-    """
-
-    spark: SparkSession
-    name: str
-    policies: OperatorPolicies
-    journal: Journal
-    spill: Spill | None = None
-    in_front: bool = False
-    controllers: dict[str, Controller] = field(default_factory=dict)
+# Longest time between two looks at the inbox, time between two times that the operators are looked
+# through, and time after which an operator that nothing uses is forgotten.
+_LOOK_S = 0.5
+_CLEAN_S = 30.0
+_UNUSED_S = 600.0
 
 
 class ControlPlane:
     """Receives reports, answers routers, and keeps learnt costs next to the checkpoints.
 
-    `_lock` guards the operators and their controllers. Reports are handled on one thread of the
-    control plane, requests of routers on the threads of the channel.
+    Reports are handled on one thread of the control plane, requests of routers on the threads of
+    the channel. `registry` guards the operators, each registration its controllers.
     """
 
     _of_application: ClassVar[dict[str, "ControlPlane"]] = {}
     _starting = threading.Lock()
 
     def __init__(self, spark: SparkSession) -> None:
-        self._operators: dict[str, Registration] = {}
-        self._lock = threading.RLock()
+        self.registry = Registry()
         self._files = CheckpointFiles()
+        self._slots = SlotCounter()
+        self.queries = Queries(spark)
+        self._streams = Streams(spark)
+        self._notices = Notices()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
         self._application = spark.sparkContext.applicationId
-        MAILBOXES[self._application] = self._inbox.put
+        MAILBOXES[self._application] = self._deliver
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
             [], ReportParam(self._application)
         )
         listen, host = internals.driver_addresses(spark)
-        self.server = ControlServer(listen, self._answer, host=host)
+        port, tries = internals.control_ports(spark)
+        self.server = ControlServer(listen, self._answer, host=host, port=port, tries=tries)
         self._loop = threading.Thread(target=self._run, name="penstock-loop", daemon=True)
         self._loop.start()
         atexit.register(self.stop)
@@ -95,38 +81,26 @@ class ControlPlane:
         """Return the control plane of an application; None if it has no Penstock operator."""
         return cls._of_application.get(spark.sparkContext.applicationId)
 
-    def register(self, identity: str, registration: Registration) -> None:
-        """Register an operator before any of its tasks runs; used again, it goes on learning."""
-        with self._lock:
-            known = self._operators.get(identity)
-            if known is not None and known.policies == registration.policies:
-                known.spark = registration.spark
-            else:
-                self._operators[identity] = registration
-
-    def unregister(self, identity: str) -> None:
-        """Save the learnt costs of an operator, and forget it."""
+    def unregister(self, operator: str) -> None:
+        """Save the learnt costs of an operator, call its callbacks, and forget it."""
         self.flush()
-        with self._lock:
-            operator = self._operators.pop(identity, None)
-        if operator is not None:
-            for controller in operator.controllers.values():
-                self._files.save(operator.spark, controller)
+        self._notices.drain()
+        self._save_and_remove(self.registry.all(operator))
 
-    def controllers(self, identity: str) -> list[Controller]:
-        """Return an operator's controllers, in the order of its queries."""
-        with self._lock:
-            found = self._operators.get(identity)
-            return list(found.controllers.values()) if found else []
+    def forget(self, operator: str) -> None:
+        """Note that the user has dropped an operator; it is removed when its queries have ended."""
+        for registration in self.registry.all(operator):
+            registration.forgotten = True
+
+    def controllers(self, operator: str | None = None) -> list[Controller]:
+        """Return the controllers of an operator or of all, in the order of registration."""
+        found = self.registry.all(operator)
+        return [one for registration in found for one in [*registration.controllers.values()]]
 
     def controllers_of(self, query: str) -> list[Controller]:
         """Return the controllers of a query's operators, in the order of registration."""
-        with self._lock:
-            return [
-                operator.controllers[query]
-                for operator in self._operators.values()
-                if query in operator.controllers and not operator.in_front
-            ]
+        found = [one.controllers.get(query) for one in self.registry.all() if not one.in_front]
+        return [one for one in found if one is not None]
 
     def flush(self) -> None:
         """Wait until all reports that have arrived are counted."""
@@ -139,27 +113,42 @@ class ControlPlane:
         atexit.unregister(self.stop)
         self._inbox.put(None)
         self._loop.join(timeout=5)
+        self._notices.close()
         self.server.close()
         MAILBOXES.pop(self._application, None)
 
-    def _controller(self, identity: str, query: str) -> Controller:
-        with self._lock:
-            operator = self._operators[identity]
-            if query not in operator.controllers:
-                operator.controllers[query] = self._begin(operator, query)
-            return operator.controllers[query]
+    def _controller(self, identity: str, query: str, run: str | None = None) -> Controller | None:
+        """Return the controller of an operator in a query; None if the operator was removed.
 
-    def _begin(self, operator: Registration, query: str) -> Controller:
+        Args:
+            identity: identity of the operator.
+            query: identity of the query; empty for a batch job.
+            run: identity of the query's run; None if it is unknown.
+        """
+        registration = self.registry.get(identity)
+        if registration is None:
+            return None
+        registration.used_s = time.monotonic()
+        with registration.lock:
+            known = registration.controllers.get(query)
+            if known is None:
+                known = self._begin(registration, query, run or self._streams.run_of(query))
+                registration.controllers[query] = known
+            elif run is not None and known.run != run:
+                self._begin_run(registration, known, run)
+            return known
+
+    def _begin(self, registration: Registration, query: str, run: str) -> Controller:
         """Return the controller of an operator in a query that has just started.
 
-        The caller holds `_lock`.
+        The caller holds the lock of the registration.
         """
-        files, spark = self._files, operator.spark
+        files, spark = self._files, registration.spark
 
         def keep(data: bytes) -> None:
-            path = files.path(spark, controller, PIN)
-            if path is not None:
-                files.write(spark, path, data)
+            stem = files.stem(spark, controller, PIN)
+            if stem is not None:
+                files.write(spark, stem, data)
             elif query:
                 controller.warn(
                     "checkpoint",
@@ -167,36 +156,49 @@ class ControlPlane:
                     "restart records may be both processed and spilled",
                 )
 
+        def finished(made: Callable[[], FinishedBatch]) -> None:
+            self._notices.publish(registration.callbacks, made)
+
         controller = Controller(
-            operator.name,
+            registration.name,
             query,
-            operator.policies,
-            journal=operator.journal,
-            keep=keep if operator.spill is not None else None,
-            in_front=operator.in_front,
+            registration.policies,
+            journal=registration.journal,
+            keep=keep if registration.spill is not None else None,
+            in_front=registration.in_front,
+            query_name=self.queries.begin(query),
+            on_batch=finished,
         )
-        self._save_earlier(operator, query)
-        files.load(spark, controller, SNAPSHOT, into=controller.load)
-        if operator.spill is not None:
+        controller.run = run
+        earlier = self.registry.predecessor(registration, query, run)
+        if earlier is not None:
+            _inherit(controller, earlier)
+        else:
+            files.load(spark, controller, SNAPSHOT, into=controller.load)
+        if registration.spill is not None:
             files.load(spark, controller, PIN, into=controller.load_pin)
-            files.clean_spill(spark, controller, operator.spill)
-        self._warn_of_trigger(operator, controller)
+        for folder in registration.folders:
+            files.clean_spill(spark, controller, folder)
+        self._warn_of_trigger(registration, controller)
         return controller
 
-    def _save_earlier(self, operator: Registration, query: str) -> None:
-        """Save the costs of an earlier run of the same query in this process."""
-        for other in self._operators.values():
-            earlier = other.controllers.get(query)
-            if other is not operator and other.name == operator.name and earlier is not None:
-                self._files.save(other.spark, earlier)
+    def _begin_run(self, registration: Registration, controller: Controller, run: str) -> None:
+        """Go on with a query that was started again; its last batch may run again.
 
-    def _warn_of_trigger(self, operator: Registration, controller: Controller) -> None:
+        The caller holds the lock of the registration.
+        """
+        again = self._files.batch_to_repeat(registration.spark, controller)
+        controller.begin_run(run, again)
+        self.queries.begin(controller.query)
+        for folder in registration.folders:
+            self._files.clean_spill(registration.spark, controller, folder)
+
+    def _warn_of_trigger(self, registration: Registration, controller: Controller) -> None:
         """Warn if records wait longer for the start of their batch than the target allows."""
-        shedder = operator.policies.shedder
-        target = shedder.target if shedder is not None else None
+        target = registration.policies.target
         if target is None or not controller.query:
             return
-        interval_ms = internals.trigger_interval_ms(operator.spark, controller.query)
+        interval_ms = internals.trigger_interval_ms(registration.spark, controller.query)
         if interval_ms is not None and interval_ms > target.limit_ms:
             controller.warn(
                 "trigger",
@@ -204,62 +206,116 @@ class ControlPlane:
                 f"({target}) allows before their batch starts; trigger more often",
             )
 
-    def _answer(self, request: dict[str, Any]) -> Snapshot:
-        """Answer a router. Called on a thread of the channel."""
+    def _answer(self, request: dict[str, Any]) -> Answer:
+        """Answer a router, or a task with failed records. Called on a thread of the channel."""
         try:
-            controller = self._controller(str(request["operator"]), str(request["query"]))
-            return controller.snapshot(str(request["batch"]))
+            asked = TaskId(
+                str(request["operator"]), str(request["query"]), str(request["batch"]), 0
+            )
+            task = self._streams.resolved(asked)
+            run = self._streams.run_of(task.query, group=str(request["run"])) or None
+            controller = self._controller(task.operator, task.query, run)
+            if controller is None:
+                raise ConnectionError("the operator was closed")
+            self._follow_slots(controller, task)
+            answer = Answer(task.query, task.batch, controller.snapshot(task.batch))
+            if "failed" not in request:
+                return answer
+            self.flush()  # all routers have reported
+            who = str(request["use"]), int(request["partition"])
+            failures = controller.failing(task.batch, who, int(request["failed"]))
+            return answer._replace(failed=failures.failed, received=failures.received)
         except JvmError as error:
-            log.warning("a router gets no answer, and routes by shuffle: %s", first_line(error))
+            log.warning("a router gets no answer, and decides alone: %s", first_line(error))
             raise ConnectionError("decisions cannot be kept in the checkpoint") from None
 
+    def _follow_slots(self, controller: Controller, task: TaskId) -> None:
+        """Use as many instances as there are slots, from a batch on that has just started."""
+        registration = self.registry.get(task.operator)
+        if registration is None or not registration.follows_slots or controller.managed:
+            return
+        slots = self._slots.now(registration.spark)
+        if slots and not controller.has_pinned(task.batch):
+            controller.activate(slots)
+            if slots > controller.instances:
+                controller.warn(
+                    "slots",
+                    f"the cluster runs {slots} tasks at a time, and the operator has "
+                    f"{controller.instances} instances, as many as it had slots when the query "
+                    f"was made; start it again, or give instances={slots}",
+                )
+
     def _run(self) -> None:
-        saved_s = time.monotonic()
+        looked_s = cleaned_s = time.monotonic()
         while True:
             try:
-                reports = self._inbox.get(timeout=_IDLE_S)
+                reports = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
-                self._save_all()
-                saved_s = time.monotonic()
-                continue
+                reports = []
             if reports is None:
-                self._save_all()
+                self._save_all(self._files.save)
                 return
-            if time.monotonic() - saved_s > _SAVE_S:
-                self._save_all()
-                saved_s = time.monotonic()
             if isinstance(reports, threading.Event):
                 reports.set()
                 continue
             for report in reports:
                 self._receive(report)
+            if time.monotonic() - looked_s > _LOOK_S:
+                looked_s = time.monotonic()
+                self._save_all(self._files.save_if_due)
+            if time.monotonic() - cleaned_s > _CLEAN_S:
+                cleaned_s = time.monotonic()
+                self._remove_forgotten()
+
+    def _deliver(self, reports: Reports) -> None:
+        """Put reports into the inbox. Called by Spark's scheduler, which waits for it."""
+        for text, _ in reports:
+            self._streams.note(text)
+        self._inbox.put(reports)
 
     def _receive(self, packed: Packed) -> None:
         try:
             report = unpack(packed)
-            task = report.task
-            with self._lock:
-                operator = self._operators.get(task.operator)
-                if operator is None:
-                    return  # closed while a task of a stopped query was still running
-                controller = self._controller(task.operator, task.query)
-            controller.observe(report)
-            if operator.in_front and controller.query:
+            task = self._streams.resolved(report.task)
+            controller = self._controller(task.operator, task.query)
+            if controller is None:
+                return  # closed while a task of a stopped query was still running
+            controller.observe(replace(report, task=task))
+            registration = self.registry.get(task.operator)
+            if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.
-                done = internals.last_batch(operator.spark, controller.query)
+                done = internals.last_batch(registration.spark, controller.query)
                 if done is not None and done.batch != task.batch:
                     controller.finished(done.batch, done.duration_ms)
         except Exception:
             # A report that cannot be used must stop neither this loop nor the query.
             log.exception("a report could not be used; routing goes on with older costs")
 
-    def _save_all(self) -> None:
-        with self._lock:
-            unsaved = [
-                (operator.spark, controller)
-                for operator in self._operators.values()
-                for controller in operator.controllers.values()
-                if controller.unsaved
-            ]
-        for spark, controller in unsaved:
-            self._files.save(spark, controller)
+    def _save_all(self, save: Callable[[SparkSession, Controller], None]) -> None:
+        for registration in self.registry.all():
+            for controller in [*registration.controllers.values()]:
+                save(registration.spark, controller)
+
+    def _remove_forgotten(self) -> None:
+        """Remove operators that the user has dropped, and that no query has used for a while."""
+        unused = [
+            one
+            for one in self.registry.all()
+            if one.forgotten
+            and time.monotonic() - one.used_s > _UNUSED_S
+            and not any(self._streams.run_of(query) for query in [*one.controllers])
+        ]
+        self._save_and_remove(unused)
+
+    def _save_and_remove(self, registrations: list[Registration]) -> None:
+        self.registry.remove(registrations)
+        for registration in registrations:
+            for controller in [*registration.controllers.values()]:
+                self._files.save(registration.spark, controller)
+
+
+def _inherit(controller: Controller, earlier: Controller) -> None:
+    try:
+        controller.load(earlier.save())
+    except PenstockError as error:
+        log.warning("%s: costs are learnt again (%s)", controller.name, first_line(error))

@@ -1,6 +1,7 @@
 """The executors of an application: requested and removed without disturbing a query."""
 
 import time
+from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
@@ -13,17 +14,20 @@ _DRAIN = 12
 class Fleet:
     """Brings an application to a number of executors.
 
-    Executors are removed while they are idle. Those that joined last go first, because they hold
-    the least state. An executor that is never idle is removed after a while; Spark then runs its
-    tasks again elsewhere.
+    Executors are removed between two batches of the query: within a batch other tasks may need
+    their part of a shuffle. Those that joined last go first, because they hold the least state. An
+    executor that other queries keep busy is removed after a while; Spark then runs its tasks again
+    elsewhere.
 
     Args:
         spark: session of the application.
-        patience_s: time to wait for an executor to be idle.
+        pause: function that waits for the end of a batch, and returns whether there was one.
+        patience_s: time to wait for an executor that other queries keep busy.
     """
 
-    def __init__(self, spark: SparkSession, patience_s: float) -> None:
+    def __init__(self, spark: SparkSession, pause: Callable[[], bool], patience_s: float) -> None:
         self._spark = spark
+        self._pause = pause
         self._patience_s = patience_s
         self._aim: int | None = None
         self._since_s = 0.0
@@ -73,7 +77,7 @@ class Fleet:
             return []
         full = waited_s > _DRAIN * self._patience_s
         going = [one for one in surplus if full or one not in holders]
-        if not going:
+        if not going or not self._pause():
             return []
         force = waited_s > self._patience_s
         gone = internals.remove_executors(self._spark, going, force=force)
@@ -84,3 +88,9 @@ class Fleet:
     def missing(self) -> int:
         """Number of requested executors that have not joined."""
         return max(0, (self._aim or 0) - len(self.executors()))
+
+    def shrink_to(self, total: int) -> None:
+        """Go back to a number of executors at once, if there are more: their query has ended."""
+        if self._aim is not None and max(self._aim, len(self.executors())) > total:
+            self.aim(total)
+            internals.remove_executors(self._spark, self.surplus(), force=True)

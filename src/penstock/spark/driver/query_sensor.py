@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import time
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,7 @@ from penstock.spark.internals import JvmError
 # Batches in which tasks may have to start Python on executors that have just joined: the one in
 # which they joined, and the next.
 _WARM_UP = 2
+_POLL_S = 0.02
 
 
 def name_of_query(query: StreamingQuery) -> str:
@@ -39,6 +41,7 @@ class QuerySensor:
     def __init__(self, spark: SparkSession, query: StreamingQuery) -> None:
         self._spark = spark
         self._query = str(query.id)
+        self._run = str(query.runId)
         self._tasks = TaskTime(spark, str(query.runId))
         self._timestamp = ""
         self._batch = -1
@@ -67,6 +70,19 @@ class QuerySensor:
         before, _ = balanced[0].received(str(self._batch))
         now, began_s = balanced[0].received(str(self._batch + 1))
         return Running(active, now * self._batch_rows / before if before else 0.0, began_s)
+
+    def wait_for_pause(self, seconds: float) -> bool:
+        """Wait until the query is between two batches; return whether it is."""
+        end_s = time.monotonic() + seconds
+        before = internals.newest_batch(self._spark, self._query)
+        while time.monotonic() < end_s:
+            if not internals.is_busy(self._spark, self._query):
+                return True
+            ended = internals.newest_batch(self._spark, self._query) > before
+            if ended and not internals.has_running_job(self._spark, self._run):
+                return True
+            time.sleep(_POLL_S)
+        return False
 
     def looks(self) -> list[Look]:
         """Return the looks since the last call."""

@@ -15,6 +15,8 @@ from penstock.spark.driver.query_sensor import QuerySensor, name_of_query
 _STATE = 0.5
 # Periods without requested executors after which the journal warns.
 _PATIENCE = 3
+# Longest time for which one look waits for the end of a batch.
+_LONGEST_WAIT_S = 1.0
 
 
 class QueryScaling:
@@ -47,8 +49,13 @@ class QueryScaling:
         self._name = name_of_query(query)
         self._period_s = period_s
         self._dry_run = dry_run
-        self._fleet = Fleet(spark, patience_s=period_s)
         self._sensor = QuerySensor(spark, query)
+        self._fleet = Fleet(
+            spark,
+            lambda: self._sensor.wait_for_pause(min(_LONGEST_WAIT_S, period_s / 2)),
+            patience_s=period_s,
+        )
+        self._executors_before: int | None = None
         self._loop: ScalingLoop | None = None
         self._periods_short = 0
 
@@ -68,6 +75,7 @@ class QueryScaling:
         executors = len(self._fleet.executors())
         if not executors:
             return
+        self._executors_before = executors
         interval_ms = internals.trigger_interval_ms(self._spark, str(self._query.id))
         interval_s = None if interval_ms is None else interval_ms / 1000
         self._loop = ScalingLoop(
@@ -119,6 +127,7 @@ class QueryScaling:
             return
         staying = len(self._fleet.executors()) - len(self._fleet.surplus())
         for one in self._sensor.controllers():
+            one.managed = True
             one.activate(max(1, staying) * self._loop.limits.slots)
         undrained = self._fleet.approach(holders)
         if undrained:
@@ -128,11 +137,20 @@ class QueryScaling:
                 "Spark reloads that state from the checkpoint",
             )
 
-    def release(self) -> None:
-        """Give records to all instances again."""
-        if not self._dry_run:
-            for one in self._sensor.controllers():
-                one.activate(one.instances)
+    def release(self, *, ended: bool) -> None:
+        """Give records to all instances again.
+
+        Args:
+            ended: whether the query has ended. The application then goes back to the executors
+                that it had before, if it has more of them now.
+        """
+        if self._dry_run:
+            return
+        for one in self._sensor.controllers():
+            one.managed = False
+            one.activate(one.instances)
+        if ended and self._executors_before is not None:
+            self._fleet.shrink_to(self._executors_before)
 
 
 def _limits(spark: SparkSession, scaler: Scaler, executors: int) -> Limits:

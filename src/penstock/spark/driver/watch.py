@@ -37,10 +37,11 @@ def view(stats: OperatorStats) -> "Table":
         f", {stats.fallbacks} fallbacks ({stats.fallback_reason})" if stats.fallbacks else ""
     )
     shed = f", {stats.shed:,} of {stats.received:,} shed" if stats.shed else ""
+    failed = f", {stats.failed:,} failed" if stats.failed else ""
     waiting = f", mean waiting {stats.waiting_ms:,.0f} ms" if stats.waiting_ms > 0 else ""
     title = (
-        f"{stats.name}: {stats.state}, {stats.batches} batches, {stats.processed:,} records{shed}, "
-        f"last imbalance {stats.imbalance:.2f}{waiting}{fallbacks}"
+        f"{stats.name}: {stats.state}, {stats.batches} batches, {stats.processed:,} records{shed}"
+        f"{failed}, last imbalance {stats.imbalance:.2f}{waiting}{fallbacks}"
     )
     table = Table(title=title, title_justify="left")
     for column in ("instance", "records", "busy s", "expected s", "mean cost ms"):

@@ -26,11 +26,12 @@ from pyspark.sql.types import (
 
 from penstock.aggregators import Aggregator, dumps, loads
 from penstock.spark.executor.arrow import arrow_schema, batches_of_records, rows_of_arrow
-from penstock.spark.executor.columns import KEY
+from penstock.spark.executor.columns import KEY, RECORD
+from penstock.spark.executor.function import failure
 from penstock.spark.executor.meter import Meter
+from penstock.spark.executor.records import Batches, partition_of, sizes_of_batch
 from penstock.spark.executor.reporting import Reports, settle
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.executor.work import Batches, failure
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -41,6 +42,8 @@ PAYLOAD = f"{WHO} binary, {STATE} binary"
 # Rows of one Arrow batch of partial states, and keys that a task holds before it sends them on.
 _ROWS = 10_000
 _KEYS = 100_000
+# Bytes of records that a task sorts at once.
+_SORTED_BYTES = 256 * 1024 * 1024
 _NAN = "NaN"
 
 
@@ -74,10 +77,13 @@ def partial(
     """Return the function that makes partial states of the records of one task."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        meter = Meter(spec, reports)
+        instance, batches = partition_of(batches)
+        if instance is None:
+            return
+        meter = Meter(spec, instance, reports)
         states: dict[Hashable, Any] = {}
         keys: list[pa.RecordBatch] = []
-        for batch in batches:
+        for batch in _in_order(batches):
             keys.append(_update(work, meter, batch, states=states))
             if len(states) >= _KEYS:
                 yield from _flush(work, meter, keys, states=states)
@@ -87,15 +93,40 @@ def partial(
     return run
 
 
+def _in_order(batches: Batches) -> Batches:
+    """Yield a task's records in an order that depends on the records only.
+
+    A shuffle delivers records in another order each time. The state of a key may depend on it, if
+    only in the last bits of a sum. A task that runs again must return the same states: Spark
+    otherwise discards everything made from the first ones, and fails the job if it cannot.
+    """
+    parts: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        parts.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes >= _SORTED_BYTES:
+            yield from _sorted(parts)
+            parts, held_bytes = [], 0
+    if parts:
+        yield from _sorted(parts)
+
+
+def _sorted(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    table = pa.Table.from_batches(parts)
+    order = np.argsort(table.column(RECORD).to_numpy(), kind="stable")
+    found: list[pa.RecordBatch] = table.take(order).combine_chunks().to_batches(_ROWS)
+    return found
+
+
 def _update(
     work: Keyed, meter: Meter, batch: pa.RecordBatch, *, states: dict[Hashable, Any]
 ) -> pa.RecordBatch:
     """Update the states of a batch's keys; return the keys that had none."""
     hashed = batch.column(KEY).to_numpy(zero_copy_only=False)
-    columns = batch.drop_columns([KEY])
     width = len(work.given)
-    given = columns.select(range(width)).rename_columns(work.given.names)
-    own = columns.select(range(width, columns.num_columns)).rename_columns(work.key.names)
+    given = batch.select(range(width)).rename_columns(work.given.names)
+    own = batch.select(range(width, width + len(work.key))).rename_columns(work.key.names)
     own = own.cast(work.arrow_key)
     costs_ms = np.empty(batch.num_rows)
     new: list[int] = []
@@ -117,7 +148,7 @@ def _update(
                 failure(work.name, tuple(work.key.names), key, error=error)
             ) from error
         costs_ms[i] = 1000 * (time.perf_counter() - start)
-    meter.one_by_one(hashed, costs_ms)
+    meter.one_by_one(hashed, costs_ms, sizes_of_batch(batch))
     return own.take(pa.array(new, type=pa.int64()))
 
 
@@ -189,9 +220,10 @@ def merged(
         whole = None if before is None else loads(work.aggregator, before)
         doing = "zero"
         whole = work.aggregator.zero() if before is None else whole
-        for key, data in parts:
-            who, doing = bytes(key), "load"
-            part = loads(work.aggregator, bytes(data))
+        # A shuffle delivers them in any order.
+        for key, data in sorted((bytes(key), bytes(data)) for key, data in parts):
+            who, doing = key, "load"
+            part = loads(work.aggregator, data)
             doing = "merge"
             whole = work.aggregator.merge(whole, part)
         return who, dumps(work.aggregator, whole)

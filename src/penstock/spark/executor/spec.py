@@ -20,16 +20,25 @@ class OperatorSpec:
         grouping: class and parameters of the grouping. Tasks make the object themselves, because
             its arrays may be large.
         shedder: class and parameters of the shedder; None if the operator sheds nothing.
+        instances: number of instances of the operator.
         address: address of the driver's control channel.
         destinations: numbers that the routing stage writes.
+        use: identity of the frame that the operator is applied to.
+        reads: columns that the routing stage gets, in their order.
+        asks: whether routers ask the driver in any case. It then removes files of failed records
+            of a batch that runs again, before any task writes new ones.
     """
 
     identity: str
     name: str
     grouping: tuple[type[Grouping], dict[str, Any]]
     shedder: tuple[type[Shedder], dict[str, Any]] | None
+    instances: int
     address: Address
     destinations: Destinations
+    use: str
+    reads: tuple[str, ...]
+    asks: bool = False
 
     @classmethod
     def of(
@@ -40,6 +49,9 @@ class OperatorSpec:
         *,
         address: Address,
         destinations: Destinations,
+        use: str,
+        reads: tuple[str, ...],
+        asks: bool = False,
     ) -> Self:
         """Return the spec of an operator with these policies."""
         shedder = policies.shedder
@@ -48,8 +60,12 @@ class OperatorSpec:
             name=name,
             grouping=(type(policies.grouping), policies.grouping.params()),
             shedder=None if shedder is None else (type(shedder), shedder.params()),
+            instances=policies.grouping.instances,
             address=address,
             destinations=destinations,
+            use=use,
+            reads=reads,
+            asks=asks,
         )
 
     def policies(self) -> OperatorPolicies:
@@ -57,8 +73,3 @@ class OperatorSpec:
         kind, params = self.grouping
         shedder = None if self.shedder is None else self.shedder[0](**self.shedder[1])
         return OperatorPolicies(kind(**params), shedder)
-
-    @property
-    def instances(self) -> int:
-        """Number of instances of the operator."""
-        return self.destinations.instances

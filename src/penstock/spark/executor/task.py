@@ -9,26 +9,52 @@ from penstock.errors import PenstockError
 from penstock.spark.executor.spec import OperatorSpec
 
 
-def task_id(spec: OperatorSpec) -> TaskId:
-    """Return the identity of this task."""
+def task_id(spec: OperatorSpec, partition: int) -> TaskId:
+    """Return the identity of this task.
+
+    Args:
+        spec: spec of the operator.
+        partition: number of the task's partition in the plan, at the operator's stage.
+    """
+    query, batch = _batch_of(_context(), spec.use)
+    return TaskId(spec.identity, query, batch, partition, spec.use)
+
+
+def map_task_number() -> int:
+    """Return the number of a task whose output goes to a shuffle: that of its partition."""
+    return int(_context().partitionId())
+
+
+def job_group() -> str:
+    """Return the group of this task's job: the run of a streaming query, unless users set it."""
+    return str(_context().getLocalProperty("spark.jobGroup.id") or "")
+
+
+def attempt_number() -> int:
+    """Return the number of this task's attempt, 0 for the first one."""
+    return int(_context().attemptNumber())
+
+
+def _context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
         raise PenstockError("a Penstock operator runs in tasks of Spark only")
-    query, batch = batch_of(context)
-    return TaskId(spec.identity, query, batch, context.partitionId())
+    return context
 
 
-def batch_of(context: TaskContext) -> tuple[str, str]:
+def _batch_of(context: TaskContext, use: str) -> tuple[str, str]:
     """Return the streaming query of a task (empty for a batch job), and the name of its batch.
 
-    A batch job is named by its SQL execution: a stage that runs again gets another number.
+    A batch job is named by its SQL execution: a stage that runs again gets another number. So is a
+    job that a user's thread starts inside of `foreachBatch`: it does not know its query, and the
+    driver finds it. A job on an RDD has no execution.
     """
     query = context.getLocalProperty("sql.streaming.queryId") or ""
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query and batch is not None:
         return query, batch
     execution = context.getLocalProperty("spark.sql.execution.id")
-    return "", f"execution {execution}" if execution else f"stage {context.stageId()}"
+    return "", f"execution {execution}" if execution else f"frame {use}"
 
 
 def executor_name() -> str:

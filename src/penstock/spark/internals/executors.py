@@ -41,7 +41,7 @@ def executors(spark: SparkSession) -> list[str]:
 
 def live_executors(spark: SparkSession) -> dict[str, Executor]:
     """Return the live executors by name; the driver if it is alone."""
-    cpus = int(spark.sparkContext.getConf().get("spark.task.cpus", "1") or 1)
+    cpus = int(str(spark.sparkContext.getConf().get("spark.task.cpus", "1")))
     found = {
         str(one["id"]): Executor(
             host=str(one["hostPort"]).rsplit(":", 1)[0],
@@ -52,6 +52,38 @@ def live_executors(spark: SparkSession) -> dict[str, Executor]:
     if can_scale(spark):
         found.pop(_DRIVER, None)
     return found
+
+
+def hosts(spark: SparkSession) -> set[str]:
+    """Return the machines of the driver and of the live executors.
+
+    Before any executor of a cluster has registered, their machines are assumed to be others.
+    """
+    here = str(spark.sparkContext.getConf().get("spark.driver.host", "localhost"))
+    if str(spark.sparkContext.master).startswith("local"):
+        return {here}
+    found = {one.host for one in live_executors(spark).values()}
+    return {here} | (found or {"unknown"})
+
+
+def slots(spark: SparkSession) -> int:
+    """Return the number of tasks that all live executors run at a time."""
+    return sum(one.slots for one in live_executors(spark).values())
+
+
+def configured_slots(spark: SparkSession) -> int:
+    """Return the number of tasks at a time that the settings name; 0 if they name none."""
+    settings = spark.sparkContext.getConf()
+
+    def number(key: str) -> int:
+        found = str(settings.get(key, "0"))
+        return int(found) if found.isdigit() else 0
+
+    dynamic = settings.get("spark.dynamicAllocation.enabled", "false") == "true"
+    most = number("spark.dynamicAllocation.maxExecutors") if dynamic else 0
+    executors = max(most, number("spark.executor.instances"))
+    cores = executors * max(1, number("spark.executor.cores"))
+    return max(cores, number("spark.cores.max")) // max(1, number("spark.task.cpus"))
 
 
 def slots_per_executor(spark: SparkSession) -> int:

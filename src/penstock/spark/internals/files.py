@@ -1,4 +1,4 @@
-"""Files of any Hadoop file system."""
+"""Files of any Hadoop file system, written in the way of Spark's own checkpoints."""
 
 from typing import Any
 
@@ -7,16 +7,25 @@ from pyspark.sql import SparkSession
 from penstock.spark.internals.jvm import java
 
 
-def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return the file system of a path, and the path as an object of Hadoop."""
-    found = java(spark).org.apache.hadoop.fs.Path(path)
-    settings = spark._jsparkSession.sessionState().newHadoopConf()
-    return found.getFileSystem(settings), found
+def _hadoop_path(spark: SparkSession, path: str) -> Any:  # noqa: ANN401 - a py4j object
+    return java(spark).org.apache.hadoop.fs.Path(path)
+
+
+def _settings(spark: SparkSession) -> Any:  # noqa: ANN401 - a py4j object
+    session: Any = spark._jsparkSession
+    return session.sessionState().newHadoopConf()
+
+
+def _manager(spark: SparkSession, path: Any) -> Any:  # noqa: ANN401 - a py4j object
+    """Return what Spark writes checkpoints with, on any file system that it supports."""
+    streaming = java(spark).org.apache.spark.sql.execution.streaming
+    return streaming.checkpointing.CheckpointFileManager.create(path, _settings(spark))
 
 
 def read_file(spark: SparkSession, path: str) -> bytes | None:
     """Return the bytes of a file; None if it does not exist."""
-    files, file = file_system(spark, path)
+    file = _hadoop_path(spark, path)
+    files = file.getFileSystem(_settings(spark))
     if not files.exists(file):
         return None
     stream = files.open(file)
@@ -26,25 +35,37 @@ def read_file(spark: SparkSession, path: str) -> bytes | None:
         stream.close()
 
 
-def write_file(spark: SparkSession, path: str, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    files, file = file_system(spark, path)
-    _, temporary = file_system(spark, f"{path}.tmp")
-    files.mkdirs(file.getParent())
-    stream = files.create(temporary, True)
+def create_file(spark: SparkSession, path: str, data: bytes) -> None:
+    """Write a new file whole or not at all; its folder is made if it is missing."""
+    file = _hadoop_path(spark, path)
+    manager = _manager(spark, file.getParent())
+    manager.mkdirs(file.getParent())
+    stream = manager.createAtomic(file, False)
     try:
         stream.write(bytearray(data))
-    finally:
-        stream.close()
-    hadoop = java(spark).org.apache.hadoop.fs
-    gateway: Any = spark.sparkContext._gateway
-    overwrite = gateway.new_array(hadoop.Options.Rename, 1)
-    overwrite[0] = hadoop.Options.Rename.OVERWRITE
-    context = hadoop.FileContext.getFileContext(files.getUri(), files.getConf())
-    context.rename(temporary, file, overwrite)
+    except BaseException:
+        stream.cancel()
+        raise
+    stream.close()
+
+
+def delete_file(spark: SparkSession, path: str) -> None:
+    """Delete a file, if it exists."""
+    file = _hadoop_path(spark, path)
+    _manager(spark, file.getParent()).delete(file)
+
+
+def file_names(spark: SparkSession, folder: str) -> list[str]:
+    """Return the names of the files in a folder; none if it does not exist."""
+    path = _hadoop_path(spark, folder)
+    files = path.getFileSystem(_settings(spark))
+    if not files.exists(path):
+        return []
+    return [str(status.getPath().getName()) for status in files.listStatus(path)]
 
 
 def folder_bytes(spark: SparkSession, path: str) -> float:
     """Return the bytes of all files in a folder; 0 if it does not exist."""
-    files, file = file_system(spark, path)
+    file = _hadoop_path(spark, path)
+    files = file.getFileSystem(_settings(spark))
     return float(files.getContentSummary(file).getLength()) if files.exists(file) else 0.0

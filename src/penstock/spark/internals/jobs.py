@@ -15,6 +15,15 @@ def jobs_after(spark: SparkSession, run: str, last: int) -> list[int]:
     return sorted(number for number in map(int, filter(None, text.split(", "))) if number > last)
 
 
+def has_running_job(spark: SparkSession, run: str) -> bool:
+    """Whether a job of a query's run is running."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    arrays = java(spark).java.util.Arrays
+    active = str(arrays.toString(tracker.getActiveJobIds())).strip("[]")
+    running = {int(one) for one in filter(None, active.split(", "))}
+    return bool(running.intersection(jobs_after(spark, run, min(running, default=0) - 1)))
+
+
 def task_ms(spark: SparkSession, stage: int) -> float:
     """Return the run time of all tasks of a stage."""
     return float(status_store(spark).lastStageAttempt(stage).executorRunTime())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals.files import file_system
+from penstock.spark.internals.files import file_names
 from penstock.spark.internals.jvm import JvmError, java, private
 
 log = logging.getLogger("penstock")
@@ -28,6 +28,62 @@ def execution_of(spark: SparkSession, query: str) -> Any:  # noqa: ANN401 - a py
     """Return an active streaming query of any session: it may run in a clone of the user's."""
     active = spark._jsparkSession.sharedState().activeStreamingQueries()
     return active.get(java(spark).java.util.UUID.fromString(query))
+
+
+def run_of(spark: SparkSession, query: str) -> str:
+    """Return the identity of an active query's run; empty if the query is not active."""
+    execution = execution_of(spark, query)
+    return str(execution.runId()) if execution is not None else ""
+
+
+def name_of(execution: Any) -> str:  # noqa: ANN401 - a py4j object
+    """Return the name of a query, given by `execution_of`; empty if it has none."""
+    name = execution.name() if execution is not None else None
+    return str(name) if name is not None else ""
+
+
+def active_queries(spark: SparkSession) -> frozenset[str]:
+    """Return the identities of all active queries of the application, in one call."""
+    active = spark._jsparkSession.sharedState().activeStreamingQueries()
+    found = str(active.keySet().toString()).strip("[]")
+    return frozenset(found.split(", ")) if found else frozenset()
+
+
+def failure_of(execution: Any) -> str:  # noqa: ANN401 - a py4j object
+    """Return why a query has ended, in one line; empty if it was stopped or is still active."""
+    try:
+        failure = execution.exception()
+        if failure.isEmpty():
+            return ""
+        lines = str(failure.get().getMessage()).splitlines()
+        return next((line.strip() for line in lines if line.strip()), "unknown error")
+    except JvmError:
+        return ""
+
+
+def is_busy(spark: SparkSession, query: str) -> bool | None:
+    """Whether a query works on a batch now; None if the query is not active."""
+    execution = execution_of(spark, query)
+    if execution is None:
+        return None
+    status = execution.status()
+    return bool(status.isTriggerActive()) and bool(status.isDataAvailable())
+
+
+def stream_of(spark: SparkSession, execution: int) -> tuple[str, str] | None:
+    """Return the query and the batch to which a running SQL execution belongs; None for no query.
+
+    A streaming query runs its batches in a session of its own. An execution in this session is part
+    of the query, whichever thread has started it.
+    """
+    running = java(spark).org.apache.spark.sql.execution.SQLExecution.getQueryExecution(execution)
+    if running is None:
+        return None
+    session = running.sparkSession()
+    for one in spark._jsparkSession.sharedState().activeStreamingQueries().values():
+        if one.sparkSessionForStream().equals(session) and one.lastExecution() is not None:
+            return str(one.id()), str(one.lastExecution().currentBatchId())
+    return None
 
 
 # Number of progress reports in which to look for a batch, if the query was idle.
@@ -61,19 +117,27 @@ def last_batch(spark: SparkSession, query: str) -> BatchDone | None:
         return None
 
 
+def newest_batch(spark: SparkSession, query: str) -> int:
+    """Return the newest batch of which an active query has reported progress; -1 before that."""
+    execution = execution_of(spark, query)
+    last = execution.lastProgress() if execution is not None else None
+    return int(last.batchId()) if last is not None else -1
+
+
 def unfinished_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the batch that had started and was not committed when the query stopped."""
-    begun, done = (_numbers(spark, f"{checkpoint}/{log}") for log in ("offsets", "commits"))
-    newest = max(begun, default=-1)
-    return newest if newest >= 0 and newest > max(done, default=-1) else None
+    newest = _newest(spark, f"{checkpoint}/offsets")
+    return newest if newest > committed_batch(spark, checkpoint) else None
 
 
-def _numbers(spark: SparkSession, folder: str) -> list[int]:
-    files, path = file_system(spark, folder)
-    if not files.exists(path):
-        return []
-    names = [status.getPath().getName() for status in files.listStatus(path)]
-    return [int(name) for name in names if name.isdigit()]
+def committed_batch(spark: SparkSession, checkpoint: str) -> int:
+    """Return the newest batch that was committed; -1 if there is none."""
+    return _newest(spark, f"{checkpoint}/commits")
+
+
+def _newest(spark: SparkSession, folder: str) -> int:
+    names = file_names(spark, folder)
+    return max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def trigger_interval_ms(spark: SparkSession, query: str) -> float | None:

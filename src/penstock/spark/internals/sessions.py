@@ -1,7 +1,6 @@
-"""Sessions and their settings, and the marks that watermarks leave on columns."""
+"""Sessions and their settings."""
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructField
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PenstockError
 
@@ -18,30 +17,18 @@ def supported_session(frame: DataFrame) -> SparkSession:
     return frame.sparkSession
 
 
-_WATERMARK = "spark.watermarkDelayMs"
-
-
-def is_event_time(field: StructField) -> bool:
-    """Whether a column carries a watermark."""
-    return _WATERMARK in field.metadata
-
-
-def as_event_time(column: Column, name: str) -> Column:
-    """Mark a column as the one that carries the query's watermark.
-
-    Python stages lose the mark, and Spark refuses a second definition of the watermark.
-    """
-    return column.alias(name, metadata={_WATERMARK: 0})
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether the application of a session has been stopped."""
+    return spark.sparkContext._jsc is None
 
 
 _CHECKSUM = "spark.sql.shuffle.orderIndependentChecksum"
 
 
 def protect_from_partial_retries(spark: SparkSession) -> None:
-    """Let Spark run consumers again if a map task routes differently when it runs again.
+    """Let Spark run consumers again if a map task returns other records when it runs again.
 
-    This is Spark's default from 4.2 on. Routing depends only on the batch and its records, so this
-    protects from sources that return their records in another order each time.
+    This is Spark's default from 4.2 on.
     """
     for key in (f"{_CHECKSUM}.enabled", f"{_CHECKSUM}.enableFullRetryOnMismatch"):
         if spark.conf.get(key, "false") != "true":
@@ -52,4 +39,17 @@ def driver_addresses(spark: SparkSession) -> tuple[str, str]:
     """Return the address on which the driver listens, and the one that executors connect to."""
     settings = spark.sparkContext.getConf()
     host = str(settings.get("spark.driver.host", "127.0.0.1"))
-    return str(settings.get("spark.driver.bindAddress", host)), host
+    listen = str(settings.get("spark.driver.bindAddress", host))
+    return listen.strip("[]"), host.strip("[]")  # IPv6 is written in brackets
+
+
+def control_ports(spark: SparkSession) -> tuple[int, int]:
+    """Return the port of the control channel (0 for any), and how many ports to try from it on."""
+    settings = spark.sparkContext.getConf()
+    given = str(settings.get(PORT, "0"))
+    if not given.isdigit() or int(given) > 65_535:
+        raise PenstockError(f"{PORT} must be a port from 1 to 65535, or 0 for any; got {given!r}")
+    return int(given), int(str(settings.get("spark.port.maxRetries", "16"))) + 1
+
+
+PORT = "spark.penstock.port"

@@ -13,7 +13,8 @@ from penstock.errors import PenstockError, first_line
 from penstock.spark.environment import java_version
 
 _MASTER = re.compile(
-    r"local(\[(\*|\d+)(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|(spark|k8s)://.+|yarn"
+    r"local(\[(\*|0*[1-9]\d*)(,0*[1-9]\d*)?\])?"
+    r"|local-cluster\[0*[1-9]\d*,0*[1-9]\d*,0*[1-9]\d*\]|(spark|k8s)://.+|yarn"
 )
 
 

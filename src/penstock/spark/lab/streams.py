@@ -2,13 +2,38 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-__all__ = ["DataFrame", "SparkSession", "collect_stream", "partition_id", "run_stream"]
+from penstock.policies.kernels import Float64
+
+__all__ = [
+    "BatchTimes",
+    "DataFrame",
+    "SparkSession",
+    "collect_stream",
+    "partition_id",
+    "run_stream",
+]
+
+
+class BatchTimes(NamedTuple):
+    """The times of the batches of a query, in their order.
+
+    Attributes:
+        duration_ms: duration of each batch.
+        wall_ms: time from the start of each batch to the start of the next one, or to its own end.
+    """
+
+    duration_ms: Float64
+    wall_ms: Float64
 
 
 def partition_id() -> int:
@@ -64,32 +89,25 @@ def run_stream(
     *,
     operator: Callable[[DataFrame], DataFrame],
     checkpoint: Path,
-    sink: Callable[[list[tuple[int, float, int]]], None],
-) -> list[float]:
-    """Run a folder of Parquet files through an operator, one file a micro-batch.
+    sink: Callable[[pa.Table], None],
+    files: int = 1,
+) -> BatchTimes:
+    """Run a folder of Parquet files through an operator, some files a micro-batch.
 
     Args:
         spark: session of the query.
         source: folder of the files.
         schema: schema of the files.
-        operator: operator that returns a frame with columns instance and cost_ms.
+        operator: operator that the files go through.
         checkpoint: checkpoint folder of the query.
-        sink: function called for each batch with (instance, busy ms, records) of each instance.
-
-    Returns:
-        The duration of each batch in milliseconds.
+        sink: function called for each batch with its results.
+        files: number of files in a batch, >= 1; each of them is read by a task of its own.
     """
-    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
-
-    def collect(batch: DataFrame, _: int) -> None:
-        # The sum is made here, because another shuffle would count as time of the batch.
-        done = batch.select("instance", "cost_ms").toArrow()
-        totals = done.group_by("instance").aggregate([("cost_ms", "sum"), ("cost_ms", "count")])
-        sink([(r["instance"], r["cost_ms_sum"], r["cost_ms_count"]) for r in totals.to_pylist()])
-
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
+    frame = reader.parquet(str(source))
     query = (
         operator(frame)
-        .writeStream.foreachBatch(collect)
+        .writeStream.foreachBatch(lambda batch, _: sink(batch.toArrow()))
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
@@ -98,5 +116,13 @@ def run_stream(
         query.awaitTermination()
     finally:
         query.stop()
-    batches = {p.batchId: p.durationMs["addBatch"] for p in query.recentProgress if p.numInputRows}
-    return [float(duration) for _, duration in sorted(batches.items())]
+    return _times([progress for progress in query.recentProgress if progress.numInputRows])
+
+
+def _times(batches: list[StreamingQueryProgress]) -> BatchTimes:
+    started_ms = [1000 * datetime.fromisoformat(one.timestamp).timestamp() for one in batches]
+    ended_ms = started_ms[-1] + batches[-1].durationMs["triggerExecution"] if batches else 0.0
+    return BatchTimes(
+        duration_ms=np.array([float(one.durationMs["addBatch"]) for one in batches]),
+        wall_ms=np.diff([*started_ms, ended_ms]) if batches else np.zeros(0),
+    )

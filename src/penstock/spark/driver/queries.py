@@ -1,0 +1,99 @@
+"""Names and ends of the queries that use operators."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.control.newest import trim
+from penstock.spark import internals
+from penstock.spark.internals import JvmError
+
+# Queries that are remembered.
+_REMEMBERED = 256
+
+
+@dataclass(frozen=True)
+class QueryState:
+    """The state of a query.
+
+    Attributes:
+        query: identity of the query.
+        name: name of the query; its identity if it has no name.
+        active: whether it runs.
+        failure: first line of the error that has ended it; empty if there was none.
+    """
+
+    query: str
+    name: str
+    active: bool = True
+    failure: str = ""
+
+
+class Queries:
+    """The newest queries of an application that use an operator. Thread safe.
+
+    Spark forgets a query as soon as it ends, and with it the reason. A reference to the query,
+    which is taken while it runs, still has both.
+
+    Args:
+        spark: any session of the application.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, QueryState] = OrderedDict()
+        self._executions: dict[str, Any] = {}
+
+    def begin(self, query: str) -> str:
+        """Follow a query that has just started, or started again; return its name.
+
+        Args:
+            query: identity of the query; empty for a batch job, which has no name.
+        """
+        if not query:
+            return ""
+        name, execution = query, None
+        try:
+            execution = internals.execution_of(self._spark, query)
+            name = internals.name_of(execution) or query
+        except JvmError:
+            pass  # it has ended already
+        with self._lock:
+            self._known[query] = QueryState(query, name, active=execution is not None)
+            self._known.move_to_end(query)
+            if execution is not None:
+                self._executions[query] = execution
+            trim(self._known, _REMEMBERED)
+            self._executions = {k: v for k, v in self._executions.items() if k in self._known}
+        return name
+
+    def states(self) -> list[QueryState]:
+        """Return the states of all queries, the oldest first."""
+        with self._lock:
+            followed = dict(self._executions)
+        failures = self._ended(followed)
+        with self._lock:
+            for query, failure in failures.items():
+                if self._executions.get(query) is followed[query]:  # not started again meanwhile
+                    del self._executions[query]
+                    ended = replace(self._known[query], active=False, failure=failure)
+                    self._known[query] = ended
+            return list(self._known.values())
+
+    def _ended(self, followed: dict[str, Any]) -> dict[str, str]:
+        """Return the failures of queries that have ended; empty texts for those without one."""
+        if not followed:
+            return {}
+        try:
+            active = internals.active_queries(self._spark)
+        except JvmError:
+            return {}  # the application stops
+        return {
+            query: internals.failure_of(execution)
+            for query, execution in followed.items()
+            if query not in active
+        }

@@ -1,0 +1,118 @@
+"""The operators of an application, and their controllers."""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from penstock.control import Callbacks, Controller, Journal, OperatorPolicies
+from penstock.spark.spill import Spill
+
+
+@dataclass
+class Registration:
+    """An operator that the control plane knows, with a number of instances.
+
+    Attributes:
+        spark: newest session that uses the operator.
+        operator: identity of the operator.
+        name: name of the operator, for people.
+        policies: policies that decide.
+        journal: journal for observations and plans.
+        spill: folder of shed records; None if they are not kept. With a folder, a batch must be
+            decided about in the same way after a restart.
+        errors: folder of failed records; None if they are not kept.
+        in_front: whether the operator only sheds, in front of operators that report nothing.
+        follows_slots: whether the active instances are as many as the cluster has slots.
+        callbacks: functions of the user that are called with each finished batch.
+        controllers: controller of each query that uses the operator.
+        lock: guards the controllers; held while a controller reads its files.
+        forgotten: whether the user's operator is gone; its queries may still run.
+        used_s: time at which a task has last used it, in seconds of the monotonic clock.
+    """
+
+    spark: SparkSession
+    operator: str
+    name: str
+    policies: OperatorPolicies
+    journal: Journal
+    spill: Spill | None = None
+    errors: Spill | None = None
+    in_front: bool = False
+    follows_slots: bool = False
+    callbacks: Callbacks = field(default_factory=lambda: Callbacks(""))
+    controllers: dict[str, Controller] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    forgotten: bool = False
+    used_s: float = 0.0
+
+    @property
+    def folders(self) -> list[Spill]:
+        """Folders in which the operator keeps records."""
+        return [folder for folder in (self.spill, self.errors) if folder is not None]
+
+    @property
+    def identity(self) -> str:
+        """Identity of the operator with its number of instances.
+
+        Tasks of a running query keep their number of instances if the operator is used again with
+        another one.
+        """
+        return f"{self.operator}-{self.policies.grouping.instances}"
+
+
+class Registry:
+    """The registered operators. Thread safe: `_lock` guards the dictionary only."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._registered: dict[str, Registration] = {}
+
+    def add(self, registration: Registration) -> str:
+        """Register an operator before any of its tasks runs; return its identity for tasks.
+
+        An operator that is used again goes on learning.
+        """
+        identity = registration.identity
+        with self._lock:
+            known = self._registered.get(identity)
+            if known is not None and known.policies == registration.policies:
+                known.spark = registration.spark
+            else:
+                self._registered[identity] = registration
+        return identity
+
+    def get(self, identity: str) -> Registration | None:
+        """Return a registration; None if it was removed."""
+        with self._lock:
+            return self._registered.get(identity)
+
+    def all(self, operator: str | None = None) -> list[Registration]:
+        """Return the registrations of an operator, or all of them, the oldest first."""
+        with self._lock:
+            found = list(self._registered.values())
+        return [one for one in found if operator is None or one.operator == operator]
+
+    def remove(self, registrations: Iterable[Registration]) -> None:
+        """Forget registrations."""
+        with self._lock:
+            for one in registrations:
+                if self._registered.get(one.identity) is one:
+                    del self._registered[one.identity]
+
+    def predecessor(self, successor: Registration, query: str, run: str) -> Controller | None:
+        """Return the controller of the same query and name that learnt last; None without one.
+
+        The query was started again with another operator, or an operator is made for each batch.
+        Controllers of earlier runs are forgotten.
+        """
+        found = None
+        for other in self.all():
+            same = other.operator == successor.operator or (query and other.name == successor.name)
+            if other is successor or not same:
+                continue
+            found = other.controllers.get(query, found)
+            if found is not None and query and found.run != run:
+                other.controllers.pop(query, None)
+        return found

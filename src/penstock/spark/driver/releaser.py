@@ -1,0 +1,177 @@
+"""Moves spilled files to the folder that a replay reads, when their operator has slack."""
+
+import contextlib
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from pyarrow import fs
+from pyspark.sql import SparkSession
+
+from penstock.control import BatchStats, OperatorStats
+from penstock.spark import internals
+from penstock.spark.internals import JvmError
+from penstock.spark.spill import BATCH, NOTES, file_system
+
+log = logging.getLogger("penstock")
+
+READY = "-replay"
+# Folder of a batch of a streaming query; file of one of its tasks: operator, query, frame, task.
+_FILE = re.compile(rf"/{BATCH}=(\d+)/.*-([0-9a-f]{{12}})-[0-9a-f]+-\d+\.parquet$")
+
+
+def spilled_files(files: fs.FileSystem, root: str) -> list[str]:
+    """Return the complete files of spilled records, oldest first."""
+    selector = fs.FileSelector(root, allow_not_found=True, recursive=True)
+    found = [one for one in files.get_file_info(selector) if one.is_file]
+    complete = [one for one in found if one.base_name.endswith(".parquet")]
+    visible = [one for one in complete if not one.base_name.startswith((".", "_"))]
+    return [one.path for one in sorted(visible, key=lambda one: (one.mtime_ns or 0, one.path))]
+
+
+def release(path: str, most: int | None = None, final: Callable[[str], bool] | None = None) -> int:
+    """Move spilled files to the folder that Spark reads, the oldest first; return their number.
+
+    Args:
+        path: folder that an operator spills to.
+        most: largest number of files; None for all.
+        final: function that tells whether a file may be moved; None moves all of them.
+    """
+    files, root = file_system(path)
+    moved = 0
+    for name in spilled_files(files, root):
+        if moved == most:
+            break
+        if final is not None and not final(name):
+            continue
+        flat = name.removeprefix(root).strip("/").replace("/", "-")
+        files.move(name, f"{root}{READY}/{flat}")
+        moved += 1
+    return moved
+
+
+class CommittedFiles:
+    """Finds files of batches that are committed: they will not be written again.
+
+    Args:
+        spark: session to read checkpoints with.
+        path: folder that an operator spills to.
+    """
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._files, self._root = file_system(path)
+        self._committed: dict[str, int] = {}
+
+    def __call__(self, name: str) -> bool:
+        """Whether a file is of a committed batch of a streaming query."""
+        found = _FILE.search(name)
+        if found is None:
+            return False
+        batch, query = int(found[1]), found[2]
+        if query not in self._committed:
+            self._committed[query] = self._newest_of(query)
+        return batch <= self._committed[query]
+
+    def _newest_of(self, query: str) -> int:
+        """Return the newest committed batch of a query; -1 if that is unknown."""
+        try:
+            with self._files.open_input_stream(f"{self._root}/{NOTES}/{query}") as stream:
+                checkpoint = stream.read().decode()
+            return internals.committed_batch(self._spark, checkpoint)
+        except (OSError, JvmError, UnicodeDecodeError) as error:
+            log.debug("files of query %s stay: %s", query, error)
+            return -1
+
+
+def has_slack(last: BatchStats, limit_ms: float | None) -> bool:
+    """Whether an operator whose last batch was this one has time for more records."""
+    return not last.shed and (limit_ms is None or not last.waiting_ms > limit_ms / 2)
+
+
+class Releaser:
+    """Moves one file at a time, when the operator has slack.
+
+    A batch with slack releases one file: the next batch shows its effect. A query that works on no
+    batch for a while is idle, and releases one file, too.
+
+    Args:
+        spark: session of the replay.
+        path: folder that the operator spills to.
+        stats: function that returns the operator's stats; None when the operator is closed.
+        limit_ms: limit of the operator's target; None without one.
+        every_s: time between two looks at the operator.
+    """
+
+    _of_folder: ClassVar[dict[str, "Releaser"]] = {}
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        stats: Callable[[], list[OperatorStats] | None],
+        *,
+        limit_ms: float | None,
+        every_s: float,
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._stats = stats
+        self._limit_ms = limit_ms
+        self._every_s = every_s
+        self._batch = ""
+        self._quiet_since_s = time.monotonic()
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread that looks at the operator; an earlier one of the same folder ends."""
+        before = self._of_folder.get(self._path)
+        if before is not None:
+            before.stop()
+        self._of_folder[self._path] = self
+        threading.Thread(target=self._run, name="penstock-replay", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            try:
+                found = self._stats()
+                if found is None or not self._has_session():
+                    break
+                if found:
+                    self._look(found[-1])
+            except Exception:
+                # A late replay is better than a failed query.
+                log.exception("files of %s cannot be replayed now; trying again", self._path)
+        if self._of_folder.get(self._path) is self:
+            del self._of_folder[self._path]
+
+    def _has_session(self) -> bool:
+        with contextlib.suppress(Exception):
+            return not self._spark.sparkContext._jsc.sc().isStopped()
+        return False
+
+    def _look(self, stats: OperatorStats) -> None:
+        """Release a file if the newest batch had slack, or if the query is idle."""
+        last, busy = stats.last, internals.is_busy(self._spark, stats.query)
+        if last is None or busy is None:
+            return  # nothing has run yet, or the query has ended
+        new = last.batch != self._batch
+        if busy or new:
+            self._quiet_since_s = time.monotonic()
+        self._batch = last.batch
+        idle = time.monotonic() - self._quiet_since_s > self._idle_s(stats.query)
+        if idle or (new and has_slack(last, self._limit_ms)):
+            self._quiet_since_s = time.monotonic()
+            release(self._path, most=1, final=CommittedFiles(self._spark, self._path))
+
+    def _idle_s(self, query: str) -> float:
+        """Return the time without a batch after which a query has nothing to do."""
+        interval_ms = internals.trigger_interval_ms(self._spark, query) or 0.0
+        return 2 * max(self._every_s, (self._limit_ms or 0.0) / 1000, interval_ms / 1000)

@@ -1,0 +1,78 @@
+"""The streaming queries to which tasks belong, also those that do not know their query."""
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from penstock.control.newest import trim
+from penstock.control.reports import TaskId
+from penstock.errors import first_line
+from penstock.spark import internals
+from penstock.spark.internals import JvmError
+
+log = logging.getLogger("penstock")
+
+_EXECUTION = "execution "
+# Executions and queries that are remembered.
+_REMEMBERED = 256
+
+
+class Streams:
+    """Finds the query, the batch and the run of tasks. Thread safe.
+
+    A thread that a user starts inside of `foreachBatch` does not pass on the identity of its query.
+    The tasks of its jobs know their SQL execution only.
+
+    Args:
+        spark: any session of the application.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._lock = threading.Lock()
+        # Query and batch of an execution; None for a batch job.
+        self._found: OrderedDict[str, tuple[str, str] | None] = OrderedDict()
+        self._runs: OrderedDict[str, str] = OrderedDict()
+
+    def resolved(self, task: TaskId) -> TaskId:
+        """Return the identity of a task with its query and batch, if it belongs to a query."""
+        if task.query or not task.batch.startswith(_EXECUTION):
+            return task
+        with self._lock:
+            if task.batch not in self._found:
+                number = int(task.batch.removeprefix(_EXECUTION))
+                try:
+                    self._found[task.batch] = internals.stream_of(self._spark, number)
+                except JvmError as error:
+                    log.debug("the query of %s is unknown: %s", task.batch, first_line(error))
+                    return task
+                trim(self._found, _REMEMBERED)
+            found = self._found[task.batch]
+        return task if found is None else replace(task, query=found[0], batch=found[1])
+
+    def note(self, report: str) -> None:
+        """Find the query of a report while its job still runs: ended executions are unknown."""
+        if f'"batch": "{_EXECUTION}' in report:
+            self.resolved(TaskId(**json.loads(report)["task"]))
+
+    def run_of(self, query: str, group: str = "") -> str:
+        """Return the run of an active query; empty if it is unknown.
+
+        Args:
+            query: identity of the query; empty for a batch job.
+            group: group of a job. Spark sets it to the run; users may set it to any other text.
+        """
+        if not query or self._runs.get(query) == group != "":
+            return self._runs.get(query, "")
+        try:
+            run = internals.run_of(self._spark, query)
+        except JvmError:
+            return ""
+        with self._lock:
+            self._runs[query] = run
+            trim(self._runs, _REMEMBERED)
+        return run
