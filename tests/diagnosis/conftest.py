@@ -1,0 +1,1 @@
+"""Event logs for the tests of this folder (`from written import ...`)."""
