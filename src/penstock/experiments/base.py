@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from penstock.experiments.results import Claim, Table
+from penstock.experiments.claims import Claim
+from penstock.experiments.results import Table
 from penstock.policies import Policy
 from penstock.policies.grouping import Grouping
 
@@ -63,6 +64,7 @@ class Experiment:
         part: meaning of a number at the end of a metric's name, such as "{} workers".
         params: parameters that were held constant, for the record.
         family: family of the policies that are compared.
+        depends_on_machine: results that another machine would change; empty if there are none.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Experiment:
     part: str = "{}"
     params: dict[str, object] = field(default_factory=dict)
     family: type[Policy] = Grouping
+    depends_on_machine: str = ""
 
     @property
     def title(self) -> str:

@@ -6,21 +6,39 @@ instances than it has cores. Such a trial is latency-bound. All tables and plots
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.control.occupancy import Occupancy
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int64
 from penstock.spark.balance import BalanceOperator, balance
-from penstock.spark.lab.streams import DataFrame, SparkSession, partition_id, run_stream
+from penstock.spark.lab.streams import (
+    BatchTimes,
+    DataFrame,
+    SparkSession,
+    partition_id,
+    run_stream,
+)
 
-SCHEMA = "key long, instance int, cost_ms double"
+SCHEMA = "key long, task int, started_s double, cost_ms double"
+
+
+ARROW = pa.schema(
+    [
+        ("key", pa.int64()),
+        ("task", pa.int32()),
+        ("started_s", pa.float64()),
+        ("cost_ms", pa.float64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -32,12 +50,14 @@ class Load:
         costs_ms: costs of the records of each micro-batch; Penstock does not see them.
         slowdowns: pairs of the number of a batch and the instances' slowdowns from that batch on.
         slow_executors: slowdowns of executors, by their working folder (standalone clusters).
+        sources: number of tasks that read and route a micro-batch.
     """
 
     keys: tuple[Int64, ...]
     costs_ms: tuple[Float64, ...]
     slowdowns: tuple[tuple[int, tuple[float, ...]], ...] = ()
     slow_executors: tuple[tuple[str, float], ...] = ()
+    sources: int = 1
 
     @classmethod
     def of(cls, keys: Int64, costs_ms: Float64, batches: int) -> Self:
@@ -61,21 +81,25 @@ class BatchTrial:
     Attributes:
         name: name of the contender.
         duration_ms: duration of each batch, with Spark's own overhead.
-        busy_ms: busy time of each instance in each batch; one row for each batch.
+        busy_ms: busy time of each slot in each batch; one row for each batch.
         records: number of records that came out.
+        wall_ms: time from the start of each batch to the start of the next one.
+        memory: mean number of instances that a key has been on.
     """
 
     name: str
     duration_ms: Float64
     busy_ms: Float64
     records: int
+    wall_ms: Float64 = field(default_factory=lambda: np.zeros(0))
+    memory: float = 1.0
 
     def settled(self, warm_up: int) -> Float64:
         """Return the durations without the first batches, which load kernels and learn costs."""
         return self.duration_ms[warm_up:]
 
     def busiest_over_mean(self, warm_up: int) -> float:
-        """Return the busy time of the busiest instance over the mean one; mean over batches."""
+        """Return the busy time of the busiest slot over the mean one; mean over batches."""
         busy = self.busy_ms[warm_up:]
         return float((busy.max(axis=1) / busy.mean(axis=1)).mean())
 
@@ -92,20 +116,20 @@ def by_repartition(partitions: int) -> Contender:
     """Return Spark's `repartition`: tasks receive records in turn."""
 
     def share(frame: DataFrame, load: Load, _: int) -> DataFrame:
-        return frame.repartition(partitions).mapInArrow(_plain(_work(load)), SCHEMA)
+        return frame.repartition(partitions).mapInArrow(_plain(sleeping(load)), SCHEMA)
 
     return share
 
 
 def by_key(frame: DataFrame, load: Load, instances: int) -> DataFrame:
     """Distribute records by hashing their keys, as Spark does for keyed work."""
-    return frame.repartition(instances, "key").mapInArrow(_plain(_work(load)), SCHEMA)
+    return frame.repartition(instances, "key").mapInArrow(_plain(sleeping(load)), SCHEMA)
 
 
 class ByPenstock:
     """Penstock's `balance`."""
 
-    def __init__(self, grouping: str | Grouping = "posg") -> None:
+    def __init__(self, grouping: str | Grouping = "factoring") -> None:
         self._grouping = grouping
         self._operators: list[BalanceOperator] = []
 
@@ -113,7 +137,7 @@ class ByPenstock:
         """Distribute records by their estimated costs."""
         given = self._grouping
         own = given.instances if isinstance(given, Grouping) else instances
-        operator = balance(_work(load), key="key", schema=SCHEMA, instances=own, grouping=given)
+        operator = balance(sleeping(load), key="key", schema=SCHEMA, instances=own, grouping=given)
         self._operators.append(operator)
         return frame.transform(operator)
 
@@ -123,7 +147,7 @@ class ByPenstock:
             operator.close()
 
 
-def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
+def sleeping(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
     """Return the operator: it sleeps for the cost of the record on this instance."""
     slowdowns, slow = load.slowdowns, dict(load.slow_executors)
 
@@ -136,7 +160,8 @@ def _work(load: Load) -> Callable[[dict[str, Any]], dict[str, float]]:
         start = time.perf_counter()
         time.sleep(factor * record["cost_ms"] / 1000)
         spent = 1000 * (time.perf_counter() - start)
-        return {"key": record["key"], "instance": instance, "cost_ms": spent}
+        began_s = time.time() - spent / 1000
+        return {"key": record["key"], "task": instance, "started_s": began_s, "cost_ms": spent}
 
     return work
 
@@ -145,11 +170,10 @@ def _plain(
     work: Callable[[dict[str, Any]], dict[str, float]],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function for `mapInArrow` that applies an operator to every record."""
-    schema = pa.schema([("key", pa.int64()), ("instance", pa.int32()), ("cost_ms", pa.float64())])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield pa.RecordBatch.from_pylist([work(r) for r in batch.to_pylist()], schema)
+            yield pa.RecordBatch.from_pylist([work(r) for r in batch.to_pylist()], ARROW)
 
     return run
 
@@ -182,7 +206,9 @@ def try_out(
         for number, (keys, costs_ms) in enumerate(zip(load.keys, load.costs_ms, strict=True)):
             batch = np.full(len(keys), number)
             table = pa.table({"key": keys, "batch": batch, "cost_ms": costs_ms})
-            pq.write_table(table, source / f"{number:06}.parquet")
+            for part in range(load.sources):
+                rows = np.arange(part, len(keys), load.sources)
+                pq.write_table(table.take(rows), source / f"{number:06}-{part:03}.parquet")
         trials = []
         for name, contender in contenders.items():
             stream = _Stream(spark=spark, load=load, source=source, checkpoint=Path(folder, name))
@@ -204,28 +230,49 @@ class _Stream:
     ) -> BatchTrial:
         """Run the stream through one contender."""
         total = len(self.load.keys)
-        seen: list[list[tuple[int, float, int]]] = []
+        seen: list[pa.Table] = []
 
-        def sink(rows: list[tuple[int, float, int]]) -> None:
+        def sink(rows: pa.Table) -> None:
             seen.append(rows)
             progress(name, len(seen), total)
 
         progress(name, 0, total)
-        durations = run_stream(
+        times = run_stream(
             self.spark,
             self.source,
             "key long, batch long, cost_ms double",
             operator=lambda frame: contender(frame, self.load, instances),
             checkpoint=self.checkpoint,
             sink=sink,
+            files=self.load.sources,
         )
         if isinstance(contender, ByPenstock):
             contender.close()
-        width = max((row[0] for rows in seen for row in rows), default=0) + 1
-        busy = np.zeros((len(seen), max(width, instances)))
-        records = 0
-        for number, rows in enumerate(seen):
-            for instance, busy_ms, count in rows:
-                busy[number, instance] = busy_ms
-                records += count
-        return BatchTrial(name=name, duration_ms=np.array(durations), busy_ms=busy, records=records)
+        return _measured(name, times, seen, instances=instances)
+
+
+def _measured(name: str, times: BatchTimes, seen: list[pa.Table], *, instances: int) -> BatchTrial:
+    """Return the measurements of a stream, from the results of its batches."""
+    done = pa.concat_tables(seen)
+    places = done.select(["key", "task"]).group_by(["key", "task"]).aggregate([])
+    keys = len(done["key"].unique())
+    return BatchTrial(
+        name=name,
+        duration_ms=times.duration_ms,
+        busy_ms=np.array([_busy_slots(rows, instances) for rows in seen]),
+        records=done.num_rows,
+        wall_ms=times.wall_ms,
+        memory=places.num_rows / keys if keys else 1.0,
+    )
+
+
+def _busy_slots(rows: pa.Table, slots: int) -> Float64:
+    """Return how long each slot was busy with the records of a batch."""
+    ended_s = pc.add(rows["started_s"], pc.divide(rows["cost_ms"], 1000))
+    wanted = [("started_s", "min"), ("ended_s", "max"), ("cost_ms", "sum")]
+    tasks = rows.append_column("ended_s", ended_s).group_by("task").aggregate(wanted)
+    busy_ms, occupancy = np.zeros(slots), Occupancy(slots)
+    for task in tasks.sort_by("ended_s_max").to_pylist():
+        slot, _ = occupancy.add("", task["started_s_min"], task["ended_s_max"])
+        busy_ms[slot] += task["cost_ms_sum"]
+    return busy_ms

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from penstock.experiments import cg_claims as claims
+from penstock.experiments import cg_cluster_claims as cluster_claims
 from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.experiments.cg_measures import SLOTS, by_slot, spread, summary
 from penstock.policies.grouping import (
@@ -30,9 +31,16 @@ BINS = (10, 100, 1_000)
 WORKERS = (5, 10, 50, 100)
 SOURCES = (1, 10, 50, 100)
 LOAD = 0.8
-PER_WORKER = claims.PER_WORKER  # virtual workers of a worker in the paper's homogeneous figures
+PER_WORKER = claims.PER_WORKER  # virtual workers of a worker in all figures but 12 and 13
 
 Capacities = tuple[float, ...]
+# Makes a grouping from the numbers of workers and of virtual workers of each.
+Scheme = Callable[[int, int], Grouping]
+
+BESIDE: dict[str, tuple[Scheme, int]] = {
+    cluster_claims.MORE[0]: (Consistent.as_published, claims.VIRTUAL),
+    cluster_claims.MORE[1]: (Consistent, claims.VIRTUAL),
+}
 
 
 def zipf(exponent: float, records: int = RECORDS) -> Synthetic:
@@ -123,13 +131,15 @@ class Cluster:
     Attributes:
         workload: workload whose records cost 1 ms on a worker of capacity 1.
         phases: capacities of the workers; several ones follow each other in parts of equal length.
-        virtual_workers: number of virtual workers of each worker.
+        virtual_workers: number of virtual workers of each worker, as in the paper's figure.
+        beside: series with another number of virtual workers, by name: the scheme and the number.
         slots: number of time slots in the whole run.
     """
 
     workload: Workload = field(default_factory=lambda: zipf(1.0))
     phases: Sequence[Capacities] = (powerful(3, 5.0),)
-    virtual_workers: int = 20
+    virtual_workers: int = PER_WORKER
+    beside: Mapping[str, tuple[Scheme, int]] = field(default_factory=dict)
     slots: int = SLOTS
 
     def results(self, seed: int, extra: Extra, *others: str) -> dict[str, Result]:
@@ -143,6 +153,8 @@ class Cluster:
         groupings = {name: Grouping.named(name, instances=workers) for name in others}
         groupings["cg_as_published"] = Consistent.as_published(workers, self.virtual_workers)
         groupings["cg"] = Consistent(workers, self.virtual_workers)
+        for series, (scheme, number) in self.beside.items():
+            groupings[series] = scheme(workers, number)
         groupings |= {series: make(workers) for series, make in extra.items()}
         return {
             series: simulate(grouping, stream, slowdowns=slowdowns, slot_ms=slot_ms)
@@ -183,25 +195,23 @@ LONG = partial(Cluster, workload=zipf(1.0, 2 * RECORDS), slots=4 * SLOTS)
 
 def _grid(x: X) -> Cluster:
     fast, times = str(x).split("x")
-    return LONG(phases=(powerful(int(fast), float(times)),), virtual_workers=100)
+    beside = {"cg_of_100": (Consistent, 100)}
+    return LONG(phases=(powerful(int(fast), float(times)),), beside=beside)
 
 
-_STREAM: dict[str, object] = {"records": RECORDS, "distinct": DISTINCT, "loads": "lifetime"}
-_WORDS: dict[str, object] = {
-    "stream": "words of English texts (package wordfreq), in place of Wikipedia's pages",
-    "records": RECORDS,
-    "virtual_workers": PER_WORKER,
-    "loads": "lifetime",
-}
+_STREAM: dict[str, object] = {"records": RECORDS, "loads": "lifetime"}
+_TEXTS = "words of English texts (package wordfreq), in place of Wikipedia's pages"
+_WORDS = _STREAM | {"stream": _TEXTS, "virtual_workers": PER_WORKER}
 _CLUSTER: dict[str, object] = {
     "stream": f"Zipf-1, {DISTINCT:,} keys",
     "records": RECORDS,
     "workers": 10,
     "load": LOAD,
     "slots": SLOTS,
-    "virtual_workers": 20,
+    "virtual_workers": PER_WORKER,
+    "beside": f"{claims.VIRTUAL} virtual workers",
 }
-_LONG = _CLUSTER | {"records": 2 * RECORDS, "slots": 4 * SLOTS, "virtual_workers": 100}
+_LONG = _CLUSTER | {"records": 2 * RECORDS, "slots": 4 * SLOTS, "beside": "none"}
 _SPREADS = ("queue_spread", "latency_spread_ms", "imbalance")
 _LATE = ("late_imbalance", "late_completion_ms", "queue_at_end", "moves")
 
@@ -219,13 +229,12 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         streams=2,
         main_metric="imbalance_100",
         metrics=tuple(f"{m}_{b}" for m in ("imbalance", "memory") for b in BINS),
-        params=_STREAM,
+        params=_STREAM | {"distinct": DISTINCT},
     ),
     Experiment(
         name="cg-epsilon",
         figure="CG Figure 6",
         summary="imbalance and memory by epsilon",
-        details="10 workers",
         x_label="epsilon",
         xs=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
         run=_epsilon,
@@ -239,7 +248,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         name="cg-workers",
         figure="CG Figures 7 and 8",
         summary="imbalance and memory by workers",
-        details="bins are virtual workers, ten for each worker",
         x_label="workers",
         xs=WORKERS,
         run=_workers,
@@ -255,12 +263,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         summary="10 equal workers over time",
         x_label="time slot",
         xs=("whole",),
-        run=unfolding(Cluster(workload=Words(RECORDS), phases=((1.0,) * 10,)), "key_hash"),
-        claims=claims.homogeneous,
+        run=unfolding(
+            Cluster(workload=Words(RECORDS), phases=((1.0,) * 10,), beside=BESIDE), "key_hash"
+        ),
+        claims=cluster_claims.homogeneous,
         streams=4,
         main_metric="imbalance",
         metrics=_SPREADS,
-        params=_CLUSTER | {"stream": _WORDS["stream"]},
+        params=_CLUSTER | {"stream": _TEXTS},
     ),
     Experiment(
         name="cg-heterogeneous",
@@ -268,8 +278,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         summary="3 of 10 workers are 5 times as powerful",
         x_label="time slot",
         xs=("whole",),
-        run=unfolding(Cluster(), "key_hash", "round_robin"),
-        claims=claims.heterogeneous,
+        run=unfolding(Cluster(beside=BESIDE), "key_hash", "round_robin"),
+        claims=cluster_claims.heterogeneous,
         streams=4,
         main_metric="imbalance",
         metrics=_SPREADS,
@@ -282,17 +292,16 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="y x z (workers x power)",
         xs=tuple(f"{y}x{z}" for y in (1, 3, 5, 7, 9) for z in (2, 4, 6, 8, 10)),
         run=at_each(_grid, "key_hash", "round_robin"),
-        claims=claims.grid,
+        claims=cluster_claims.grid,
         streams=1,
         main_metric="late_imbalance",
         metrics=("late_imbalance", "queue_at_end", "moves"),
-        params=_LONG,
+        params=_LONG | {"beside": "100 virtual workers"},
     ),
     Experiment(
         name="cg-sources",
         figure="CG Figure 11",
         summary="imbalance and memory by sources",
-        details="5 to 100 workers",
         part="{} workers",
         x_label="sources",
         xs=SOURCES,
@@ -311,11 +320,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="virtual workers per worker",
         xs=(5, 10, 20, 50, 100, 1_000),
         run=at_each(lambda x: LONG(virtual_workers=int(float(x)))),
-        claims=claims.virtual_workers,
+        claims=cluster_claims.virtual_workers,
         streams=4,
         main_metric="late_imbalance",
         metrics=_LATE,
-        params=_LONG,
+        params=_LONG | {"virtual_workers": "5 to 1,000"},
     ),
     Experiment(
         name="cg-changing-capacity",
@@ -332,10 +341,10 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "key_hash",
             "round_robin",
         ),
-        claims=claims.changing_capacity,
+        claims=cluster_claims.changing_capacity,
         streams=2,
         main_metric="imbalance",
         metrics=_SPREADS,
-        params=_LONG,
+        params=_LONG | {"virtual_workers": 100},
     ),
 )

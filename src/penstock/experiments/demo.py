@@ -15,7 +15,7 @@ from penstock.experiments.batch_trials import (
     try_out,
 )
 from penstock.policies.kernels import Float64
-from penstock.sim import zipf_keys
+from penstock.sim import HeavyTailed
 from penstock.spark.lab import session
 
 INSTANCES = 8
@@ -75,13 +75,13 @@ class Comparison:
         return self.warm_up + int(distance.argmin())
 
 
-def heavy_tailed(batches: int, records: int, *, distinct: int = KEYS, seed: int = 0) -> Load:
-    """Return Zipf-1 keys, each with a cost of its own: min(1 + 5 Pareto(1.3), 1000) ms."""
-    rng = np.random.default_rng(seed)
-    cost_ms = np.minimum(1 + 5 * rng.pareto(1.3, distinct), 1000)
-    # The cost of a key does not depend on its frequency.
-    keys = zipf_keys(rng, batches * records, distinct, exponent=1.0)
-    return Load.of(keys, cost_ms[keys], batches)
+def heavy_tailed(
+    batches: int, records: int, *, distinct: int = KEYS, spread: float = 0.5, seed: int = 0
+) -> Load:
+    """Return a load of records whose costs differ between keys and within a key."""
+    workload = HeavyTailed(spread=spread, records=batches * records, distinct=distinct)
+    stream = workload.stream(seed)
+    return Load.of(stream.keys, stream.costs_ms, batches)
 
 
 def run(batches: int = BATCHES, records: int = RECORDS, progress: Progress = silent) -> Comparison:

@@ -1,4 +1,4 @@
-"""The prototype of the LAS paper (Figures 10 and 11), on Spark instead of Storm.
+"""A burst, doubled costs and a paused source on Spark: a trial of ours, beyond the LAS paper.
 
 The operator sleeps where the paper's waits busily, as there are more instances than cores: the
 trials are latency-bound. A record waits from its arrival until the operator starts with it.
@@ -7,14 +7,17 @@ trials are latency-bound. A record waits from its arrival until the operator sta
 import math
 
 from penstock.experiments.base import Experiment, Extra, Sample, X, samples
+from penstock.experiments.claims import Claim, at_least, at_most, near
 from penstock.experiments.live_trials import LiveTrial, Phase, capacity_of, try_live
-from penstock.experiments.results import Claim, Table, at_least, at_most
+from penstock.experiments.results import Table
 from penstock.policies.shedding import LoadAware, Shedder, Target, sliding_average
 from penstock.sim import Application
 from penstock.spark.lab import session
 
 INSTANCES = 8
 MASTER = f"local[{INSTANCES}]"
+# Seconds after the last phase for records that still wait.
+DRAIN_S = 4.0
 TARGET = sliding_average("2 s", records=2_000)
 LIMIT_MS = TARGET.limit_ms
 WORKLOAD = Application(records=200_000)
@@ -60,7 +63,7 @@ def _run(_: X, seed: int, extra: Extra) -> list[Sample]:
             instances=INSTANCES,
             capacity_per_s=capacity,
             shedder=shedder,
-            drain_s=4.0,
+            drain_s=DRAIN_S,
         )
         found += _unfolding(series, trial)
     return found
@@ -94,39 +97,35 @@ def _times() -> dict[str, tuple[float, float]]:
     return times
 
 
-def _claims(table: Table) -> list[Claim]:
-    claims = []
+def claims(table: Table) -> list[Claim]:
+    """Return our goals."""
+    found = []
     for series in ("las", "las_cheap_first"):
         for phase in ("burst", "slow"):
             held = table.mean(series, phase, "phase_waiting_ms") / LIMIT_MS
-            claims.append(
-                at_most(f"{series}, {phase}: waiting time over the target, once settled", 1.1, held)
-            )
+            name = f"{series}, {phase}: waiting time over the target, once settled"
+            found.append(at_most(name, held, goal=1.1))
         calm = max(table.mean(series, phase, "phase_dropped_ratio") for phase in CALM_PHASES)
-        claims.append(
-            at_most(f"{series}: largest share dropped in calm phases, without a backlog", 0.0, calm)
-        )
+        name = f"{series}: largest share dropped in calm phases, without a backlog"
+        found.append(at_most(name, calm, goal=0.0))
         lost = table.mean(series, "whole", "lost")
-        claims.append(
-            Claim(
-                claim=f"{series}: received = processed + shed", paper=0, ours=lost, holds=lost == 0
-            )
-        )
+        name = f"{series}: received records neither processed nor shed"
+        found.append(near(name, lost, goal=0, tolerance=0.0))
     never = table.mean("never", "burst", "phase_waiting_ms") / LIMIT_MS
-    claims.append(at_least("never, burst: waiting time over the target, once settled", 1.5, never))
-    return claims
+    name = "never, burst: waiting time over the target, once settled"
+    return [*found, at_least(name, never, goal=1.5)]
 
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="las-spark",
-        figure="LAS Figures 10 and 11",
+        figure="beyond the paper",
         summary="a burst, doubled costs (latency-bound)",
         details="on Spark, operator that sleeps, target 2 s on average",
         x_label="seconds",
         xs=("whole",),
         run=_run,
-        claims=_claims,
+        claims=claims,
         streams=1,
         on_driver=True,
         master=MASTER,
@@ -140,5 +139,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "phases": {n: [p.seconds, p.load, p.slowdown] for n, p in PHASES.items()},
         },
         family=Shedder,
+        depends_on_machine="everything: records arrive in real time",
     ),
 )

@@ -51,6 +51,7 @@ class LiveTrial:
     Attributes:
         arrival_s: arrival time of each processed record.
         waiting_ms: time from the arrival of each processed record to its execution.
+        cost_ms: cost of each processed record.
         arrived_s: arrival time of each record, whether processed or not.
         received: number of received records, as the operator counts them.
         shed: number of shed records, as the operator counts them.
@@ -59,6 +60,7 @@ class LiveTrial:
 
     arrival_s: Float64
     waiting_ms: Float64
+    cost_ms: Float64
     arrived_s: Float64
     received: int
     shed: int
@@ -68,6 +70,12 @@ class LiveTrial:
         """Return the mean waiting time of records of this interval; NaN if none was processed."""
         chosen = (self.arrival_s >= start_s) & (self.arrival_s < stop_s)
         return float(self.waiting_ms[chosen].mean()) if chosen.any() else float("nan")
+
+    def completion(self, start_s: float, stop_s: float) -> float:
+        """Return the mean time from arrival to completion, of records of this interval."""
+        chosen = (self.arrival_s >= start_s) & (self.arrival_s < stop_s)
+        both = self.waiting_ms + self.cost_ms
+        return float(both[chosen].mean()) if chosen.any() else float("nan")
 
     def dropped(self, start_s: float, stop_s: float) -> float:
         """Return the share of records of this interval that were not processed."""
@@ -203,6 +211,7 @@ def try_live(
     return LiveTrial(
         arrival_s=arrival_s,
         waiting_ms=1000 * np.maximum(started_s - arrival_s, 0),
+        cost_ms=np.concatenate([t["cost_ms"].to_numpy() for t in collected]),
         arrived_s=np.concatenate(feed.arrived_s),
         received=stats.received,
         shed=stats.shed,

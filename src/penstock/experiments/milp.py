@@ -15,15 +15,17 @@ import numpy as np
 from penstock.experiments import milp_claims as claims
 from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
 from penstock.policies.grouping import PartialKey
-from penstock.policies.placement import Cluster, Flux, LocalSearch, Placer
+from penstock.policies.placement import Cluster, Flux, LocalSearch, Milp, Placer
 from penstock.sim import applied, even_cluster, uneven_cluster
 
 SIZES = {20: 400, 40: 800, 60: 1_200}
 BUDGETS = (5, 10, 20, 40, 80)
 VARIES = 0.3
+# Fluctuations of loads in %, with the budget below; the paper's text does not give its values.
+FLUCTUATIONS = (10, 20, 30, 40, 50)
 SOLVER_S = 2.0
 # The solver alone runs on the smallest cluster only: it takes too long on the others.
-SOLVED = 20
+SOLVED = claims.SOLVED
 TIMES_S = (0.5, 1, 2, 5)
 
 ROUNDS = 15
@@ -46,10 +48,18 @@ MERGE = 0.1
 
 def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
     """Figures 2 to 4: load distance by budget, for three sizes of the cluster."""
-    budget = int(x)
+    return _distances(x, seed, extra, budget=int(x), varies=VARIES)
+
+
+def fluctuation(x: X, seed: int, extra: Extra) -> list[Sample]:
+    """Figures 2 to 4: load distance by fluctuation of loads in %, for the three sizes."""
+    return _distances(x, seed, extra, budget=BUDGET, varies=float(x) / 100)
+
+
+def _distances(x: X, seed: int, extra: Extra, *, budget: int, varies: float) -> list[Sample]:
     found = []
     for workers, groups in SIZES.items():
-        cluster = uneven_cluster(workers, groups, VARIES, seed=seed)
+        cluster = uneven_cluster(workers, groups, varies, seed=seed)
         bound = 0.0
         for series, placer in _compared(budget, extra).items():
             placer.plan(cluster)  # the first call may compile kernels
@@ -67,6 +77,8 @@ def solvers(x: X, seed: int, extra: Extra) -> list[Sample]:
         if workers == SOLVED:
             alone = solved(cluster, budget, SOLVER_S)
             found += samples("highs", x, {f"distance_{workers}": alone})
+            both = Milp(budget, max_binaries=workers * groups, time_limit_s=SOLVER_S).plan(cluster)
+            found += samples("milp", x, {f"distance_{workers}": both.distance_after})
     return found
 
 
@@ -224,6 +236,7 @@ def placement_experiment(
     streams: int = 8,
     part: str = "{}",
     params: Mapping[str, object] | None = None,
+    depends_on_machine: str = "",
 ) -> Experiment:
     """Return an experiment that compares placers on simulated clusters; see `Experiment`."""
     return Experiment(
@@ -241,8 +254,11 @@ def placement_experiment(
         part=part,
         params={"mean_points": 50, **(params or {}), "simulated": True},
         family=Placer,
+        depends_on_machine=depends_on_machine,
     )
 
+
+_SOLVER_TIME = "highs and milp, whose solver has a time limit"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     placement_experiment(
@@ -256,6 +272,21 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         part="{} workers",
         x_label="migrations allowed",
         xs=BUDGETS,
+        depends_on_machine=f"plan_ms; {_SOLVER_TIME}",
+    ),
+    placement_experiment(
+        "milp-fluctuation",
+        fluctuation,
+        claims.fluctuation,
+        figure="ALBIC Figures 2 to 4",
+        summary="load distance by load fluctuation",
+        details="20 migrations allowed; loads of a fifth of 20, 40 and 60 workers have changed",
+        metrics=("distance_60", "distance_40", "distance_20"),
+        part="{} workers",
+        x_label="fluctuation of loads (%)",
+        xs=FLUCTUATIONS,
+        streams=4,
+        depends_on_machine=_SOLVER_TIME,
     ),
     placement_experiment(
         "milp-solver-time",
@@ -269,6 +300,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         x_label="seconds for the solver",
         xs=TIMES_S,
         streams=3,
+        depends_on_machine=_SOLVER_TIME,
     ),
     placement_experiment(
         "milp-scale-in",

@@ -1,4 +1,4 @@
-"""Results in one form: rows with means and errors, and claims with paper's and our numbers."""
+"""Results in one form: rows with means and errors, and claims."""
 
 import json
 import math
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.experiments.claims import Claim
 
 
 @dataclass(frozen=True)
@@ -28,45 +29,6 @@ class Row:
     n: int
     min: float
     max: float
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of a paper, or a goal of ours, and whether our measurement confirms it.
-
-    Attributes:
-        claim: statement in words.
-        paper: value in the paper, or our goal.
-        ours: value that we measure.
-        holds: whether our value confirms the statement.
-    """
-
-    claim: str
-    paper: float | str
-    ours: float | str
-    holds: bool
-
-
-# Relative error that sums of floating-point numbers may have.
-_ROUNDING = 1e-9
-
-
-def at_least(claim: str, paper: float, ours: float) -> Claim:
-    """Claim that our value is at least as large as the paper's value or the goal."""
-    return Claim(
-        claim=claim, paper=paper, ours=_shown(ours), holds=bool(ours >= paper * (1 - _ROUNDING))
-    )
-
-
-def at_most(claim: str, limit: float, ours: float) -> Claim:
-    """Claim that our value is at most as large as the paper's value or the goal."""
-    return Claim(
-        claim=claim, paper=limit, ours=_shown(ours), holds=bool(ours <= limit * (1 + _ROUNDING))
-    )
-
-
-def _shown(number: float) -> float:
-    return float(f"{number:.4g}")
 
 
 class Table:
@@ -99,7 +61,11 @@ class Table:
 
     def means(self, series: str, metric: str = "speedup") -> dict[float | str, float]:
         """Return the means of a series, by x."""
-        return {r.x: r.mean for r in self.rows if (r.series, r.metric) == (series, metric)}
+        return {r.x: r.mean for r in self.rows_of(series, metric)}
+
+    def rows_of(self, series: str, metric: str) -> list[Row]:
+        """Return all points of a series."""
+        return [r for r in self.rows if (r.series, r.metric) == (series, metric)]
 
     def series(self) -> list[str]:
         """Return the names of all series, in their order."""
@@ -129,11 +95,12 @@ def _row(
 
 
 def as_document(
-    name: str, params: dict[str, Any], *, table: Table, claims: list[Claim]
+    name: str, params: dict[str, Any], *, table: Table, claims: list[Claim], date: str = ""
 ) -> dict[str, Any]:
-    """Return the JSON form of a result."""
+    """Return the JSON form of a result; the date is that of the run."""
     return {
         "name": name,
+        "date": date,
         "params": params,
         "rows": [asdict(row) for row in table.rows],
         "claims": [asdict(claim) for claim in claims],

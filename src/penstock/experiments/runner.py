@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -54,5 +55,8 @@ def run(
         experiment.figure, (tuple(sample) for text in texts for sample in json.loads(text))
     )
     params = {**experiment.params, "streams": count, "seed": first}
+    if experiment.depends_on_machine:
+        params["depends_on_machine"] = experiment.depends_on_machine
     claims = experiment.claims(table)
-    return as_document(experiment.name, params, table=table, claims=claims)
+    today = datetime.now(UTC).date().isoformat()
+    return as_document(experiment.name, params, table=table, claims=claims, date=today)

@@ -1,0 +1,102 @@
+"""Beyond the papers: how long batches wait for their slowest task."""
+
+import numpy as np
+
+from penstock.experiments.base import Experiment, Extra, Sample, X, samples
+from penstock.experiments.claims import Claim, at_most
+from penstock.experiments.results import Table
+from penstock.policies.grouping import Factoring, Grouping, Proactive, RoundRobin
+from penstock.policies.grouping.list_scheduling import makespan
+from penstock.sim import HeavyTailed, Overheads, Stream, Worker, simulate_batches
+
+SLOTS, RECORDS, TASK_MS = 8, 1_000, 15.0
+LEARNT, MEASURED = 60, 20
+# Entries of the cost model for each instance, as on Spark.
+CAPACITY = 1_024
+# Spread of costs within a key, and whether two slots are half as fast.
+CASES = {
+    f"s={spread:g}{' slow' if slow else ''}": (spread, slow)
+    for spread in (0.0, 0.5, 1.0)
+    for slow in (False, True)
+}
+GOALS = dict(zip(CASES, (1.08, 1.12, 1.10, 1.16, 1.12, 1.22), strict=True))
+
+
+def _groupings(extra: Extra) -> dict[str, Grouping]:
+    return {
+        "repartition_8": RoundRobin(8),
+        "repartition_64": RoundRobin(64),
+        "longest_first": Proactive(SLOTS, capacity=CAPACITY),
+        "factoring": Factoring(SLOTS, capacity=CAPACITY),
+        **{series: make(SLOTS) for series, make in extra.items()},
+    }
+
+
+def _run(x: X, seed: int, extra: Extra) -> list[Sample]:
+    spread, slow = CASES[str(x)]
+    stream = HeavyTailed(spread=spread, records=(LEARNT + MEASURED) * RECORDS).stream(seed)
+    workers = [Worker(slowdown=2.0 if slow and i < 2 else 1.0) for i in range(SLOTS)]
+    found: list[Sample] = []
+    for series, grouping in _groupings(extra).items():
+        result = simulate_batches(
+            grouping,
+            stream,
+            records=RECORDS,
+            workers=workers,
+            overheads=Overheads(task_ms=TASK_MS),
+            seed=seed,
+        )
+        found += samples(series, x, {"to_ideal": result.to_ideal(skip=LEARNT)})
+    queue = _shared_queue(stream, np.array([worker.slowdown for worker in workers]))
+    return [*found, *samples("shared_queue", x, {"to_ideal": queue})]
+
+
+def _shared_queue(stream: Stream, slowdown: np.typing.NDArray[np.float64]) -> float:
+    """Return the ratio to the ideal of one queue that knows nothing, and costs nothing."""
+    ratios = []
+    for costs_ms in np.split(stream.costs_ms, LEARNT + MEASURED)[LEARNT:]:
+        ideal_ms = max(costs_ms.sum() / (1 / slowdown).sum(), costs_ms.max() * slowdown.min())
+        ratios.append(makespan(costs_ms, slowdown, 0.0) / ideal_ms)
+    return float(np.mean(ratios))
+
+
+def _claims(table: Table) -> list[Claim]:
+    found = table.means("factoring", "to_ideal")
+    goals = [
+        at_most(f"factoring: duration over the ideal, {x}", found[x], goal=goal)
+        for x, goal in GOALS.items()
+    ]
+    best = {
+        x: min(table.means(series, "to_ideal")[x] for series in ("repartition_8", "repartition_64"))
+        for x in CASES
+    }
+    rival = at_most(
+        "factoring: largest duration over the better repartition",
+        max(found[x] / best[x] for x in CASES),
+        goal=1.0,
+    )
+    return [*goals, rival]
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    Experiment(
+        name="batch-stragglers",
+        figure="beyond the papers",
+        summary="batches that wait for their slowest task",
+        details="costs within a key differ by s; slow: two of eight slots take twice as long",
+        x_label="spread within a key, and slow slots",
+        xs=tuple(CASES),
+        run=_run,
+        claims=_claims,
+        streams=10,
+        main_metric="to_ideal",
+        metrics=("to_ideal",),
+        params={
+            "slots": SLOTS,
+            "records": RECORDS,
+            "overhead_ms": TASK_MS,
+            "learnt": LEARNT,
+            "measured": MEASURED,
+        },
+    ),
+)
