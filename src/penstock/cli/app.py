@@ -9,6 +9,7 @@ from penstock import __version__
 from penstock.cli.check import check
 from penstock.cli.console import errors
 from penstock.cli.demo import demo
+from penstock.cli.diagnose import diagnose
 from penstock.cli.doctor import doctor
 from penstock.cli.policies import policies
 from penstock.cli.reproduce import reproduce
@@ -21,7 +22,7 @@ def app() -> None:
     """Penstock: adaptive load management for PySpark streams."""
 
 
-for command in (demo, reproduce, policies, check, doctor):
+for command in (demo, diagnose, reproduce, policies, check, doctor):
     app.add_command(command)
 
 

@@ -28,7 +28,7 @@ def check(policy: str, instances: int) -> int:
         try:
             run()
             output.print(f"[green]ok[/]    {name}")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             failed += 1
             reason = escape(f"{type(error).__name__}: {error}")
             output.print(f"[red]fails[/] {name}: {reason}")

@@ -25,14 +25,14 @@ from penstock.spark.environment import java_version
 
 _STORY = (
     f"A stream of {job.RECORDS} records a batch goes through an operator with {job.INSTANCES} "
-    "parallel tasks. The cost of a record depends on its key: most records take a few "
-    "milliseconds, some take a second. Here the operator sleeps, as if it waited for a database "
-    "(latency-bound)."
+    "slots. The cost of a record depends on its key, and varies within a key: most records take a "
+    "few milliseconds, some take a second. Here the operator sleeps, as if it waited for a "
+    "database (latency-bound)."
 )
 _CONTENDERS = (
     "Spark's repartition gives every task the same number of records, and the batch waits for the "
-    "task with the expensive ones. Penstock learns the costs of keys while the stream runs, and "
-    "gives every task the same amount of work."
+    "task with the expensive ones. Penstock learns the costs of keys while the stream runs. "
+    "Records that may take long start first, and small tasks at the end fill idle slots."
 )
 _CAPTION = (
     f"A typical micro-batch of {job.RECORDS} records on Spark (local[{job.INSTANCES}]). "

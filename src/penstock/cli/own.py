@@ -66,7 +66,7 @@ def make(cls: type[Policy], given: object) -> Policy:
         return cls(**{parameter: given}) if parameter in cls.parameters() else cls()
     except PenstockError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PenstockError(
             f"{cls.family}: {cls.__name__}({given}) fails ({type(error).__name__}: {error}); give "
             f"all parameters but {parameter} a default"
@@ -102,7 +102,7 @@ def _load_module(family: str, name: str) -> ModuleType:
 def _run(family: str, name: str, importing: Callable[[], object]) -> None:
     try:
         importing()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PenstockError(
             f"{family}: cannot import {name!r} ({type(error).__name__}: {error})"
         ) from error

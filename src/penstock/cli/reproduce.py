@@ -1,5 +1,6 @@
 """`penstock reproduce`: figures of the papers."""
 
+import json as json_module
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.console import blocks, columns, errors, output
+from penstock.cli.folders import refuse_unwritable
 from penstock.cli.own import load, make
 from penstock.errors import PenstockError
 from penstock.experiments import EXPERIMENTS, Experiment, Extra
 from penstock.experiments.results import writable_folder, write_json, write_whole
 from penstock.experiments.runner import run
 from penstock.experiments.series import SERIES
+from penstock.experiments.tables import markdown, shown, stored
 from penstock.extras import needs
 from penstock.policies.shedding import average
 from penstock.policies.validation import known, whole
@@ -33,6 +36,12 @@ PATH = click.Path(path_type=Path)
 @click.option("--list", "list_", is_flag=True, help="List all experiments, or describe NAME.")
 @click.option("--streams", type=int, help="Streams to average over.  [default: see --list]")
 @click.option("--json", type=PATH, help="File for the result.")
+@click.option(
+    "--table",
+    type=PATH,
+    multiple=True,
+    help="Print the claims of a stored result, or of a folder of them, in Markdown.",
+)
 @click.option("--out", type=PATH, help="Folder for the result and its plot.")
 @click.option("--master", help="Spark master.  [default: local, with enough slots]")
 @click.option("--seed", default=0, help="Seed of the first stream.")
@@ -62,6 +71,7 @@ def reproduce(
     list_: bool,
     streams: int | None,
     json: Path | None,
+    table: tuple[Path, ...],
     out: Path | None,
     master: str | None,
     seed: int,
@@ -74,6 +84,9 @@ def reproduce(
 
     Example: penstock reproduce posg-provisioning --streams 20 --out penstock-out
     """
+    if table:
+        _tables(table)
+        return
     if name is None:
         _list()
         return
@@ -85,15 +98,15 @@ def reproduce(
         whole("--streams", streams, least=1)
     whole("--seed", seed, least=0)
     if out is not None:
-        writable_folder("--out", out)
+        refuse_unwritable("--out", out)
         needs("matplotlib", extra="plots", what="--out")
     if json is not None and json.is_dir():
         raise PenstockError(f"--json must be a file; got the folder {str(json)!r}")
     if json is not None:
-        writable_folder("--json: its folder", json.parent)
+        refuse_unwritable("--json: its folder", json.parent)
     own = {"grouping": grouping, "shedder": shedder, "scaler": scaler, "placer": placer}
     extra = _own(experiment, own)
-    checked_master(master or experiment.master)
+    checked_master(experiment.master if master is None else master)
     java_version()
     with _progress(experiment) as progress:
         document = run(
@@ -101,6 +114,7 @@ def reproduce(
         )
     _print(experiment, document)
     if json is not None:
+        writable_folder("--json: its folder", json.parent)
         write_json(document, json)
         errors.print(f"result: {json}", markup=False, soft_wrap=True)
     if out is not None:
@@ -202,20 +216,46 @@ def _print_means(experiment: Experiment, document: dict[str, Any]) -> None:
 
 
 def _claims(document: dict[str, Any]) -> Table:
+    """Return a table of claims: the paper's values and our goals are in two columns."""
     rows = [
         (
             Text("yes", style="green") if claim["holds"] else Text("no", style="red"),
-            claim["claim"],
-            _number(claim["paper"]),
-            _number(claim["ours"]),
+            _statement(claim),
+            shown(claim["paper"]),
+            shown(claim["goal"]),
+            shown(claim["ours"]),
         )
         for claim in document["claims"]
     ]
-    return columns(("holds", "claim", "paper or goal", "ours"), rows, left=2)
+    return columns(("holds", "claim", "paper", "goal", "ours"), rows, left=2)
 
 
-def _number(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}" if value < 1000 else f"{value:,.0f}"
+def _statement(claim: dict[str, Any]) -> str:
+    """Return a claim with its source and its tolerance."""
+    notes = [] if claim["source"] is None else [claim["source"]]
+    if claim["tolerance"] is not None:
+        notes.append(f"tolerance {shown(claim['tolerance'])}")
+    return f"{claim['claim']} ({'; '.join(notes)})" if notes else str(claim["claim"])
+
+
+def _tables(paths: tuple[Path, ...]) -> None:
+    """Print the claims of stored results in Markdown."""
+    files = [
+        file
+        for path in paths
+        for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])
+    ]
+    if not files:
+        raise PenstockError(f"--table must have results (*.json); got {str(paths[0])!r}")
+    for file in files:
+        click.echo(_stored_table(file))
+
+
+def _stored_table(path: Path) -> str:
+    try:
+        return markdown([stored(json_module.loads(path.read_text()))])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise PenstockError(f"--table must be a result of --json; got {str(path)!r}") from None
 
 
 def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> None:
@@ -229,6 +269,7 @@ def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> No
         metrics=experiment.metrics,
         part=experiment.part,
     )
+    writable_folder("--out", folder)
     write_json(document, folder / f"{experiment.name}.json")
     write_whole(folder / f"{experiment.name}.png", image)
     written = f"result and plot: {folder / experiment.name}.json and .png"

@@ -1,4 +1,4 @@
-"""Batches of a stream: the duration of each batch, and the busy time of the tasks."""
+"""Batches of a stream: the duration of each batch, and the busy time of the slots."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ def draw_batches(
     ideal_ms: Float64,
     title: str,
 ) -> bytes:
-    """Draw the duration of every batch, and the busy time of tasks relative to the mean.
+    """Draw the duration of every batch, and the busy time of slots relative to the mean.
 
     Args:
         names: names of the trials.
         durations_ms: duration of each batch, for each trial.
-        busy_ms: busy time of each task in each batch, for each trial; one row for each batch.
+        busy_ms: busy time of each slot in each batch, for each trial; one row for each batch.
         ideal_ms: ideal duration of each batch.
         title: title above both panels.
     """
@@ -41,7 +41,7 @@ def draw_batches(
     left.set(xlabel="batch", ylabel="duration of the batch (s)", ylim=(0, 1.2 * highest))
     style.whole_numbers(left.xaxis)
     right.axhline(1, color="black", lw=1, ls="--")
-    right.set(xlabel="tasks of a batch, busiest first", ylabel="busy time / mean of all tasks")
+    right.set(xlabel="slots, busiest first", ylabel="busy time / mean of all slots")
     right.grid(visible=False, axis="x")
     right.set_xticks(range(1, max(busy.shape[1] for busy in busy_ms) + 1))
     style.legend_below(figure, [left, right])
@@ -57,11 +57,11 @@ def draw_busy_tasks(
     ideal_ms: float,
     caption: str,
 ) -> bytes:
-    """Draw the busy time of all tasks of one batch, with one panel for each trial.
+    """Draw the busy time of all slots in one batch, with one panel for each trial.
 
     Args:
         names: names of the trials.
-        busy_ms: busy time of each task, for each trial.
+        busy_ms: busy time of each slot, for each trial.
         durations_ms: duration of the batch, for each trial.
         ideal_ms: ideal duration of the batch.
         caption: line below the panels, such as the kind of the operator.
@@ -79,6 +79,6 @@ def draw_busy_tasks(
         panel.grid(visible=False, axis="y")
         panel.spines["left"].set_visible(False)
         panel.tick_params(left=False)
-    drawn[0].set_ylabel("task")
+    drawn[0].set_ylabel("slot")
     figure.supxlabel(f"{caption} Dashed line: duration of the ideal batch.", size=10)
     return style.png(figure, dpi=100)

@@ -26,18 +26,38 @@ def page(
         image: picture below the table, as PNG.
         footer: last line of the page.
     """
+    paragraphs = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in text)
+    return sheet(title, [paragraphs, table(rows), picture(image, title)], footer)
+
+
+def sheet(title: str, parts: Sequence[str], footer: str) -> bytes:
+    """Return a page from parts that are HTML already.
+
+    Args:
+        title: title of the page.
+        parts: parts below the title, as HTML.
+        footer: last line of the page.
+    """
+    body = "\n".join(parts)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
+<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>
+<body><h1>{escape(title)}</h1>{body}
+<footer>{escape(footer)}</footer></body></html>
+""".encode()
+
+
+def table(rows: Sequence[dict[str, str]]) -> str:
+    """Return a table as HTML; the keys of the first row are the head."""
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(value)}</td>" for value in row.values()) + "</tr>"
         for row in rows
     )
-    paragraphs = "".join(f"<p>{escape(paragraph)}</p>" for paragraph in text)
-    picture = base64.b64encode(image).decode()
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>
-<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>
-<body><h1>{escape(title)}</h1>{paragraphs}
-<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
-<img alt="{escape(title)}" src="data:image/png;base64,{picture}">
-<footer>{escape(footer)}</footer></body></html>
-""".encode()
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def picture(image: bytes, title: str) -> str:
+    """Return a PNG as HTML that has the picture itself."""
+    data = base64.b64encode(image).decode()
+    return f'<img alt="{escape(title)}" src="data:image/png;base64,{data}">'

@@ -57,6 +57,15 @@ COLOURS = {
     "cola": RED,
     "albic_as_published": ORANGE,
     "albic": BLUE,
+    "milp": TEAL,
+    "cg_as_published_of_20": RED,
+    "cg_of_20": LIGHT_BLUE,
+    "cg_of_100": PURPLE,
+    "repartition_8": GREY,
+    "repartition_64": RED,
+    "longest_first": LIGHT_BLUE,
+    "factoring": BLUE,
+    "shared_queue": GREEN,
 }
 # Colours of other series, such as policies of a user's own.
 SPARE = ("#c2185b", "#5d4037", "#9e9d24", "#37474f")
