@@ -25,9 +25,8 @@ from penstock.experiments.demo import heavy_tailed
 from penstock.sim import zipf_keys
 from penstock.spark.lab import session
 
-INSTANCES, KEYS = 8, 4_096
+KEYS = 4_096
 PENSTOCK = "penstock"
-REPARTITION = f"repartition({INSTANCES})"
 
 
 def costs_without_keys(batches: int, records: int) -> Load:
@@ -79,13 +78,18 @@ def result_of(trial: BatchTrial, ideal_ms: float, measured: int) -> Result:
 
 
 def compare(
-    spark: SparkSession, load: Load, ways: dict[str, Contender], *, measured: int
+    spark: SparkSession,
+    load: Load,
+    ways: dict[str, Contender],
+    *,
+    measured: int,
+    instances: int,
 ) -> Comparison:
     """Measure the last batches; only Penstock needs the earlier ones, to learn from them."""
     others = {name: way for name, way in ways.items() if name != PENSTOCK}
-    trials = try_out(spark, load.last(measured + 2), others, instances=INSTANCES)
-    trials += try_out(spark, load, {PENSTOCK: ways[PENSTOCK]}, instances=INSTANCES)
-    ideal_ms = float(load.last(measured).ideal_ms(INSTANCES).mean())
+    trials = try_out(spark, load.last(measured + 2), others, instances=instances)
+    trials += try_out(spark, load, {PENSTOCK: ways[PENSTOCK]}, instances=instances)
+    ideal_ms = float(load.last(measured).ideal_ms(instances).mean())
     return Comparison(ideal_ms, [result_of(trial, ideal_ms, measured) for trial in trials])
 
 
@@ -111,20 +115,26 @@ def show(stream: str, goal: str, comparison: Comparison) -> None:
 
 def main() -> None:
     options = Options("balance", __doc__)
-    options.size("records", 1_000, 100, meaning="number of records of a batch")
-    options.size("learn", 60, 3, meaning="number of batches to learn from")
-    options.size("measure", 10, 2, meaning="number of batches to measure after these")
+    options.size("instances", 8, 2, meaning="number of tasks that share the work")
+    options.size("records", 1_000, 20, meaning="number of records of a batch")
+    options.size("learn", 60, 2, meaning="number of batches to learn from")
+    options.size("measure", 10, 1, meaning="number of batches to measure after these")
     args = options.parse()
-    spark = session(f"local[{INSTANCES}]", "penstock-balance")
+    instances = args.instances
+    spark = session(f"local[{instances}]", "penstock-balance")
     ways: dict[str, Contender] = {
-        REPARTITION: by_repartition(INSTANCES),
-        "repartition(64)": by_repartition(64),
+        f"repartition({instances})": by_repartition(instances),
+        f"repartition({8 * instances})": by_repartition(8 * instances),
         "key hashing": by_key,
         PENSTOCK: ByPenstock(),
     }
     batches = args.learn + args.measure
     by_keys = compare(
-        spark, heavy_tailed(batches, args.records, distinct=KEYS), ways, measured=args.measure
+        spark,
+        heavy_tailed(batches, args.records, distinct=KEYS),
+        ways,
+        measured=args.measure,
+        instances=instances,
     )
     show(
         "costs by key",
@@ -134,8 +144,9 @@ def main() -> None:
     without_keys = compare(
         spark,
         costs_without_keys(batches, args.records).last(args.measure + 20),
-        {name: ways[name] for name in (REPARTITION, PENSTOCK)},
+        {name: ways[name] for name in (f"repartition({instances})", PENSTOCK)},
         measured=args.measure,
+        instances=instances,
     )
     show("costs without keys", "penstock >= 0.97 times as fast", without_keys)
     report = {"costs by key": by_keys, "costs without keys": without_keys}

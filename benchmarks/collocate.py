@@ -23,10 +23,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from common import Options, new_table, write_report, yes_or_no
-from keygroups import EXECUTORS, cluster_session, hint_start, processed, read_files, tasks_of_jobs
+from keygroups import cluster_session, hint_start, processed, read_files, tasks_of_jobs
 from penstock.placement import Albic, Placer
 
-KEY_GROUPS = 16
 KEYS = 320
 SCHEMA = "key long, batch long, load string"
 
@@ -109,9 +108,9 @@ def _remote_bytes(task: dict[str, Any]) -> float:
     return float(task["taskMetrics"]["shuffleReadMetrics"]["remoteBytesRead"])
 
 
-def show(alone: Run, placed: Run) -> None:
+def show(alone: Run, placed: Run, *, key_groups: int, executors: int) -> None:
     table = new_table(
-        f"two operators of {KEY_GROUPS} key groups, {EXECUTORS} executors",
+        f"two operators of {key_groups} key groups, {executors} executors",
         labels=("run",),
         numbers=("remote KB a batch", "between the operators", "exactly once", "moved"),
     )
@@ -133,20 +132,23 @@ def show(alone: Run, placed: Run) -> None:
 
 def main() -> None:
     options = Options("collocate", __doc__)
-    options.size("batches", 40, 6, meaning="number of batches")
+    options.size("executors", 4, 2, meaning="number of executors")
+    options.size("key_groups", 16, 4, meaning="number of key groups of each operator")
+    options.size("batches", 40, 4, meaning="number of batches")
     options.size("last", 8, 2, meaning="number of batches that are measured, the last ones")
     options.size("period_s", 5.0, 1.0, meaning="time between two plans")
     args = options.parse()
     spark = cluster_session(
         "penstock-collocate",
-        KEY_GROUPS,
+        args.key_groups,
+        args.executors,
         spark__shuffle__readHostLocalDisk="false",
         spark__shuffle__compress="false",
     )
     alone = run(spark, None, args)
     # Loads are small and equal here, so only the traffic matters.
     placed = run(spark, Albic(max_migrations=10, max_distance=50), args)
-    show(alone, placed)
+    show(alone, placed, key_groups=args.key_groups, executors=args.executors)
     write_report(args.json, {"left alone": asdict(alone), "attach": asdict(placed)})
 
 

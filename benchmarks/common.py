@@ -18,7 +18,7 @@ class Options:
     """The command line of a benchmark.
 
     Every benchmark has `--json` and `--quick`. Its sizes have two values: one for measurements, and
-    a quick one that only shows that the benchmark runs.
+    a quick one that only shows that the benchmark runs. A test runs all of them with `--quick`.
 
     Args:
         name: name of the benchmark and of its results.

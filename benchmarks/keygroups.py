@@ -15,19 +15,18 @@ from penstock.spark import internals
 from penstock.spark.driver.attachment import Attachment
 from penstock.spark.lab import session
 
-EXECUTORS = 4
 
-
-def cluster_session(name: str, key_groups: int, **config: str) -> SparkSession:
-    """Start a session on a local cluster of four executors with one core each.
+def cluster_session(name: str, key_groups: int, executors: int, **config: str) -> SparkSession:
+    """Start a session on a local cluster of executors with one core each.
 
     Args:
         name: name of the application.
         key_groups: number of key groups of each stateful operator.
+        executors: number of executors.
         config: further settings, with `__` for a dot.
     """
     return session(
-        f"local-cluster[{EXECUTORS},1,1024]",
+        f"local-cluster[{executors},1,1024]",
         name,
         spark__executor__memory="512m",
         spark__sql__shuffle__partitions=str(key_groups),

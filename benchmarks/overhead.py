@@ -22,7 +22,7 @@ from common import Options, new_table, write_report
 from penstock.spark.lab import session
 
 INSTANCES = 8
-# Number of batches that are not counted: code is loaded and compiled in them.
+# Number of batches that are not counted, unless fewer are: code is loaded and compiled in them.
 WARM_UP = 5
 
 
@@ -87,12 +87,13 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
             if not query.isActive:
                 raise RuntimeError(f"the query has failed: {query.exception()}")
             done = query.lastProgress.batchId if query.lastProgress else 0
-            for mark in (batches // 10, batches):
+            for mark in (max(1, batches // 10), batches):
                 if done >= mark and mark not in memory:
                     memory[mark] = memory_mb()
                     early = early or operator.stats()
         stats = operator.stats()
-        tasks = spark.sparkContext.defaultParallelism * (stats.batches - early.batches)
+        since = max(1, stats.batches - early.batches)
+        tasks = spark.sparkContext.defaultParallelism * since
         spark.sparkContext.setLogLevel("OFF")  # the query is stopped in the middle of a batch
         query.stop()
         spark.sparkContext.setLogLevel("ERROR")
@@ -100,7 +101,7 @@ def small_batches(spark: SparkSession, batches: int) -> dict[str, float]:
     return {
         "batches": stats.batches,
         "router_ms": (stats.router_ms - early.router_ms) / tasks,
-        "driver_mb_early": memory[batches // 10],
+        "driver_mb_early": min(memory.items())[1],
         "driver_mb_late": memory[batches],
         "fallbacks": stats.fallbacks,
     }
@@ -162,12 +163,12 @@ def _medians(spark: SparkSession, steps: int, posg_first: bool) -> tuple[float, 
     with TemporaryDirectory(prefix="penstock-") as folder:
         ways = {name: Stepped(spark, Path(folder, name), name) for name in names}
         taken_ms: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(WARM_UP + steps):
+        for _ in range(min(WARM_UP, steps) + steps):
             for name in names:
                 taken_ms[name].append(ways[name].step())
         for one in ways.values():
             one.stop()
-    found = {name: float(np.median(taken[WARM_UP:])) for name, taken in taken_ms.items()}
+    found = {name: float(np.median(taken[-steps:])) for name, taken in taken_ms.items()}
     return found["round_robin"], found["posg"]
 
 
@@ -214,9 +215,9 @@ def main() -> None:
     options.size("narrow", 5_000_000, 50_000, meaning="number of narrow rows")
     options.size("wide", 1_000_000, 10_000, meaning="number of rows of 1 KB")
     options.size("runs", 5, 1, meaning="number of timed runs with these rows")
-    options.size("batches", 500, 10, meaning="number of small batches for the driver's memory")
+    options.size("batches", 500, 4, meaning="number of small batches for the driver's memory")
     options.size("turns", 8, 2, meaning="number of pairs of queries, with and without a loop")
-    options.size("steps", 40, 2, meaning="number of small batches of each of these queries")
+    options.size("steps", 40, 1, meaning="number of small batches of each of these queries")
     options.parser.add_argument(
         "--only-loop", action="store_true", help="measure only what the control loop adds"
     )

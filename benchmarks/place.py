@@ -29,16 +29,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 
 from common import Options, new_table, write_report, yes_or_no
-from keygroups import EXECUTORS, cluster_session, hint_start, processed, read_files, tasks_of_jobs
+from keygroups import cluster_session, hint_start, processed, read_files, tasks_of_jobs
 from penstock.placement import Albic, Placer
 
-KEY_GROUPS = 40
-KEYS = 160
+KEYS_PER_GROUP = 4
 
 
-def costs_s(work_s: float) -> np.ndarray:
+def costs_s(work_s: float, key_groups: int) -> np.ndarray:
     """Return the cost of each key group in a batch: Zipf's law with exponent 0.8."""
-    weights = 1 / np.arange(1, KEY_GROUPS + 1) ** 0.8
+    weights = 1 / np.arange(1, key_groups + 1) ** 0.8
     return work_s * weights / weights.sum()
 
 
@@ -72,12 +71,14 @@ def unevenly(operator: int, partition: int) -> int:
     return 0 if partition % 2 else partition // 2
 
 
-def write_stream(spark: SparkSession, folder: Path, *, batches: int, work_s: float) -> None:
+def write_stream(
+    spark: SparkSession, folder: Path, *, batches: int, key_groups: int, work_s: float
+) -> None:
     """Write a file for each batch: every key once."""
-    keys = spark.range(KEYS).select("id", sf.expr(f"pmod(hash(id), {KEY_GROUPS})").alias("part"))
-    rows = keys.toPandas()
+    part = sf.expr(f"pmod(hash(id), {key_groups})").alias("part")
+    rows = spark.range(KEYS_PER_GROUP * key_groups).select("id", part).toPandas()
     per_group = rows.groupby("part")["id"].transform("size")
-    cost = costs_s(work_s)[rows["part"]] / per_group
+    cost = costs_s(work_s, key_groups)[rows["part"]] / per_group
     table = pa.table({"key": rows["id"].to_numpy(), "cost_s": cost.to_numpy()})
     folder.mkdir()
     for number in range(batches):
@@ -103,10 +104,10 @@ def busy_in(spark: SparkSession, query: StreamingQuery) -> list[Busy]:
     return found
 
 
-def busiest_over_mean(batches: list[Busy]) -> float:
+def busiest_over_mean(batches: list[Busy], executors: int) -> float:
     """Return the busy time of the busiest executor over that of the mean one."""
     total: Counter[str] = sum((one.executor_ms for one in batches), Counter())
-    return max(total.values()) / (total.total() / EXECUTORS) if total else float("nan")
+    return max(total.values()) / (total.total() / executors) if total else float("nan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,7 @@ class Run:
         moved: number of key groups that have moved.
         plans: journal entries of the plans.
         batches: busy times in each batch.
+        executors: number of executors.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Run:
     moved: int
     plans: list[dict[str, Any]]
     batches: list[Busy]
+    executors: int
 
     def last_s(self, last: int) -> float:
         """Return the mean duration of the last batches."""
@@ -137,7 +140,9 @@ class Run:
         """Return the busiest executor over the mean one before the first plan, and after each."""
         ends = [0.0, *(1000 * one["time"] for one in self.plans), float("inf")]
         return [
-            busiest_over_mean([one for one in self.batches if start <= one.began_ms < stop])
+            busiest_over_mean(
+                [one for one in self.batches if start <= one.began_ms < stop], self.executors
+            )
             for start, stop in pairwise(ends)
         ]
 
@@ -158,7 +163,13 @@ def run(
     sink = Sink(spark)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
-        write_stream(spark, folder / "in", batches=batches, work_s=args.work_s)
+        write_stream(
+            spark,
+            folder / "in",
+            batches=batches,
+            key_groups=args.key_groups,
+            work_s=args.work_s,
+        )
         records = read_files(spark, folder / "in", "key long, cost_s double")
         counted = records.groupBy("key").applyInPandasWithState(
             count, "key long, total long", "total long", "update", "NoTimeout"
@@ -167,7 +178,8 @@ def run(
         with processed(
             counted, sink, folder / "checkpoint", mode="update", placer=placer, period=period
         ) as done:
-            expected = [(key, total) for key in range(KEYS) for total in range(1, batches + 1)]
+            keys = range(KEYS_PER_GROUP * args.key_groups)
+            expected = [(key, total) for key in keys for total in range(1, batches + 1)]
             return Run(
                 name=name,
                 taken_s=sink.taken_s,
@@ -175,6 +187,7 @@ def run(
                 moved=done.moved,
                 plans=done.plans,
                 batches=busy_in(spark, done.query),
+                executors=args.executors,
             )
 
 
@@ -193,19 +206,19 @@ def draw(runs: list[Run], target: Path) -> None:
         panel.set_ylabel("busy time, seconds")
         panel.set_title(one.name)
     panels[1].set_xlabel("batch (dotted line: a plan)")
-    panels[0].legend(ncols=EXECUTORS)
+    panels[0].legend(ncols=4)
     figure.suptitle("Busy time of executors while key groups move (latency-bound)")
     figure.savefig(target, dpi=120)
 
 
-def show(alone: Run, placed: Run, last: int) -> None:
+def show(alone: Run, placed: Run, *, last: int, key_groups: int) -> None:
     table = new_table(
-        f"{KEY_GROUPS} key groups, {EXECUTORS} executors (latency-bound)",
+        f"{key_groups} key groups, {alone.executors} executors (latency-bound)",
         labels=("run",),
         numbers=(f"last {last} batches, s", "busiest / mean", "exactly once", "moved"),
     )
     for one in (alone, placed):
-        busiest = busiest_over_mean(one.batches[-last:])
+        busiest = busiest_over_mean(one.batches[-last:], one.executors)
         exact = yes_or_no(one.exact)
         table.add_row(one.name, f"{one.last_s(last):.2f}", f"{busiest:.2f}", exact, str(one.moved))
     console = Console()
@@ -220,16 +233,18 @@ def show(alone: Run, placed: Run, last: int) -> None:
 
 def main() -> None:
     options = Options("place", __doc__)
-    options.size("alone_batches", 10, 4, meaning="number of batches of the query left alone")
-    options.size("batches", 32, 8, meaning="number of batches of the query with attach")
+    options.size("executors", 4, 2, meaning="number of executors")
+    options.size("key_groups", 40, 4, meaning="number of key groups")
+    options.size("alone_batches", 10, 2, meaning="number of batches of the query left alone")
+    options.size("batches", 32, 4, meaning="number of batches of the query with attach")
     options.size("last", 6, 2, meaning="number of batches that are measured, the last ones")
     options.size("work_s", 6.0, 1.0, meaning="work of a batch in seconds, over all executors")
     options.size("period_s", 10.0, 2.0, meaning="time between two plans")
     args = options.parse()
-    spark = cluster_session("penstock-place", KEY_GROUPS)
+    spark = cluster_session("penstock-place", args.key_groups, args.executors)
     alone = run(spark, "left alone", None, batches=args.alone_batches, args=args)
     placed = run(spark, "attach", Albic(max_migrations=10), batches=args.batches, args=args)
-    show(alone, placed, args.last)
+    show(alone, placed, last=args.last, key_groups=args.key_groups)
     ratio = alone.last_s(args.last) / placed.last_s(args.last)
     write_report(args.json, {"ratio": ratio, "runs": [alone.report(), placed.report()]})
     draw([alone, placed], args.json.with_suffix(".png"))

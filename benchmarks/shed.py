@@ -16,7 +16,6 @@ from penstock.policies.shedding import LoadAware, Shedder, average
 from penstock.sim import Application
 from penstock.spark.lab import session
 
-INSTANCES = 8
 LOAD = 1.5
 
 
@@ -79,13 +78,14 @@ def show(results: list[Result], target_ms: float, overload: float) -> None:
 
 def main() -> None:
     options = Options("shed", __doc__)
-    options.size("seconds", 60.0, 24.0, meaning="length of a run; its first third is not measured")
-    options.size("target_ms", 2_000.0, 1_000.0, meaning="mean waiting time to hold")
+    options.size("instances", 8, 2, meaning="number of tasks that share the work")
+    options.size("seconds", 60.0, 6.0, meaning="length of a run; its first third is not measured")
+    options.size("target_ms", 2_000.0, 500.0, meaning="mean waiting time to hold")
     args = options.parse()
     workload = Application(records=200_000)
-    spark = session(f"local[{INSTANCES}]", "penstock-shed")
-    ideal = 1000 * INSTANCES / float(np.mean(workload.stream(1).costs_ms))
-    capacity = capacity_of(spark, workload, INSTANCES, batch_ms=args.target_ms)
+    spark = session(f"local[{args.instances}]", "penstock-shed")
+    ideal = 1000 * args.instances / float(np.mean(workload.stream(1).costs_ms))
+    capacity = capacity_of(spark, workload, args.instances, batch_ms=args.target_ms)
     Console().print(
         f"capacity: {capacity:,.0f} records/s (without Spark's overhead it would be {ideal:,.0f})"
     )
@@ -104,7 +104,7 @@ def main() -> None:
             workload,
             phases,
             name="trial",
-            instances=INSTANCES,
+            instances=args.instances,
             capacity_per_s=capacity,
             shedder=shedder,
             drain_s=3 * args.target_ms / 1000,

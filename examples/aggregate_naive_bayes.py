@@ -111,7 +111,10 @@ def main() -> None:
         "--flights", type=int, help="number of flights, the first ones; all by default"
     )
     parser.add_argument("--files", type=int, default=4, help="number of micro-batches")
+    parser.add_argument("--quick", action="store_true", help="2,000 flights in two micro-batches")
     args = parser.parse_args()
+    if args.quick:
+        args.flights, args.files = 2_000, 2
     everything = flights(args.flights)
     held = min(5_000, len(everything) // 4)
     training, tests = everything[:-held], everything[-held:]

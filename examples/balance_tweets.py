@@ -6,12 +6,11 @@ all others 1 ms. `penstock.balance` learns the cost of each entity, and routes t
     python examples/balance_tweets.py                   # makes tweets, runs for half a minute
     python examples/balance_tweets.py --source FOLDER   # JSON lines with fields entity and text
     python examples/balance_tweets.py --rate 200        # Spark's rate source instead of files
+    python examples/balance_tweets.py --quick           # three batches of 50 tweets
 """
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import time
 import zlib
@@ -57,7 +56,7 @@ def read(spark: SparkSession, args: argparse.Namespace, folder: Path) -> DataFra
     source = args.source or folder / "tweets"
     if not args.source:
         source.mkdir()
-        make_tweets(source)
+        make_tweets(source, *((3, 50) if args.quick else ()))
     stream = spark.readStream.schema("entity string, text string")
     return stream.option("maxFilesPerTrigger", 1).json(str(source))
 
@@ -70,9 +69,8 @@ def main() -> None:
     parser.add_argument("--source", type=Path, help="folder of JSON lines")
     parser.add_argument("--rate", type=int, help="records a second of Spark's rate source")
     parser.add_argument("--seconds", type=float, default=30, help="length of the run")
+    parser.add_argument("--quick", action="store_true", help="make few tweets, end after them")
     args = parser.parse_args()
-    # Workers on this machine use the Python of this job.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.master(f"local[{INSTANCES}]")
         .appName("tweets")
@@ -100,7 +98,9 @@ def main() -> None:
             .start()
         )
         # A live view: busy time of each task, and the expected cost of its records.
-        operator.watch(args.seconds)
+        if args.quick:
+            query.processAllAvailable()
+        operator.watch(0 if args.quick else args.seconds)
         if query.exception() is not None:
             raise SystemExit(str(query.exception()))
         spark.table("kinds").show()

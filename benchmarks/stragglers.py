@@ -1,0 +1,123 @@
+"""How long do batches wait for their slowest task, if costs vary within a key?
+
+Each record's cost is its key's cost times a lognormal factor (s = 0.5); 4,096 keys Zipf-1, key
+costs min(1 + 5 Pareto(1.3), 1000) ms. Eight slots; records sleep, so this is latency-bound. All
+ways run the same batches, seed by seed. Numbers are over the ideal: perfect knowledge, no overhead.
+
+    python benchmarks/stragglers.py
+    python benchmarks/stragglers.py --records 5000 --learn 6 --measure 4
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+
+from common import Goal, Options, at_least, at_most, goal_columns, new_table, write_report
+from penstock.experiments.batch_trials import (
+    ARROW,
+    SCHEMA,
+    BatchTrial,
+    ByPenstock,
+    Contender,
+    Load,
+    by_repartition,
+    sleeping,
+    try_out,
+)
+from penstock.experiments.demo import heavy_tailed
+from penstock.spark.lab import session
+from penstock.spark.lab.streams import DataFrame
+
+PENSTOCK = "penstock"
+# Tasks of Spark's own shuffles, for each slot.
+PER_SLOT = [1, 2, 4, 8]
+
+
+def by_threads(frame: DataFrame, load: Load, instances: int) -> DataFrame:
+    """Run all records in one task, with a pool of threads: a queue that knows nothing."""
+    work = sleeping(load)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ThreadPoolExecutor(instances) as pool:
+            for batch in batches:
+                yield pa.RecordBatch.from_pylist(list(pool.map(work, batch.to_pylist())), ARROW)
+
+    return frame.coalesce(1).mapInArrow(run, SCHEMA)
+
+
+def measured(trial: BatchTrial, ideal_ms: np.ndarray, count: int) -> dict[str, float]:
+    """Return durations and wall time of the last batches, over the ideal."""
+    total_ms = float(ideal_ms[-count:].sum())
+    return {
+        "batches": float(trial.duration_ms[-count:].sum()) / total_ms,
+        "wall": float(trial.wall_ms[-count:].sum()) / total_ms,
+    }
+
+
+def goals(records: int) -> dict[str, Goal]:
+    few = records < 3_000
+    return {
+        "batches": at_most(1.20 if few else 1.06),
+        "wall": at_most(1.40 if few else 1.08),
+        "best repartition / penstock": at_least(1.4 if few else 1.08),
+    }
+
+
+def main() -> None:
+    options = Options("stragglers", __doc__)
+    options.size("slots", 8, 2, meaning="number of slots")
+    options.size("records", 1_000, 20, meaning="number of records of a batch")
+    options.size("learn", 20, 2, meaning="number of batches to learn from")
+    options.size("measure", 8, 1, meaning="number of batches to measure after these")
+    options.size("seeds", 3, 1, meaning="number of streams")
+    args = options.parse()
+    spark = session(f"local[{args.slots}]", "penstock-stragglers")
+    shuffles = {f"repartition({n * args.slots})": n * args.slots for n in PER_SLOT}
+    ways: dict[str, Callable[[], Contender]] = {
+        **{name: lambda n=n: by_repartition(n) for name, n in shuffles.items()},  # type: ignore[misc]
+        f"one task, {args.slots} threads": lambda: by_threads,
+        "penstock, posg": lambda: ByPenstock("posg"),
+        PENSTOCK: ByPenstock,
+    }
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    for seed in range(args.seeds):
+        batches = args.learn + args.measure
+        load = heavy_tailed(batches, args.records, distinct=4_096, seed=seed)
+        for name, make in ways.items():
+            # Only Penstock needs the earlier batches, to learn from them.
+            own = load if name.startswith(PENSTOCK) else load.last(args.measure + 2)
+            (trial,) = try_out(spark, own, {name: make()}, instances=args.slots)
+            assert trial.records == sum(map(len, own.keys)), name
+            found[name].append(measured(trial, own.ideal_ms(args.slots), args.measure))
+    means = {
+        name: {key: float(np.mean([run[key] for run in runs])) for key in ("batches", "wall")}
+        for name, runs in found.items()
+    }
+    best = min(means[name]["batches"] for name in shuffles)
+    show(means, best, records=args.records, seeds=args.seeds)
+    write_report(args.json, {"latency_bound": True, "records": args.records, "runs": found})
+
+
+def show(means: dict[str, dict[str, float]], best: float, *, records: int, seeds: int) -> None:
+    """Print all ways, and the goals: `best` is the best of Spark's own shuffles."""
+    table = new_table(
+        f"Batches of {records:,} records over the ideal (latency-bound, {seeds} streams)",
+        labels=("way",),
+        numbers=("duration of batches", "wall time"),
+    )
+    for name, values in means.items():
+        table.add_row(name, f"{values['batches']:.2f}", f"{values['wall']:.2f}")
+    console = Console()
+    console.print(table)
+    ours = {**means[PENSTOCK], "best repartition / penstock": best / means[PENSTOCK]["batches"]}
+    against = new_table("Goals", ["number"], ["measured", "goal", "reached"])
+    for name, goal in goals(records).items():
+        against.add_row(name, f"{ours[name]:.2f}", *goal_columns(goal, ours[name]))
+    console.print(against)
+
+
+if __name__ == "__main__":
+    main()
