@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 import penstock
+from class_archive import shared_classes
 from penstock.spark.lab import session
 
 # Scripts that tests run in processes of their own.
@@ -16,12 +17,31 @@ collect_ignore_glob = ["spark/jobs/*"]
 
 def pytest_configure() -> None:
     """Prepare what tests run on."""
-    # JVMs of tests live for a short time, many at once: the best code would come too late.
-    os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    if "JDK_JAVA_OPTIONS" not in os.environ:
+        # JVMs of tests live for a short time, many at once: the best code would come too late.
+        os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        os.environ["JDK_JAVA_OPTIONS"] += f" {shared_classes()}"
     _forget_old_kernels()
-    # A busy machine is no failure, and what CI tries is the same every time.
-    settings.register_profile("penstock", deadline=None, derandomize="CI" in os.environ)
-    settings.load_profile("penstock")
+    # A busy machine is no failure, and the tests try the same every time. `make soak` searches.
+    settings.register_profile("penstock", deadline=None, derandomize=True)
+    examples = int(os.environ.get("PENSTOCK_EXAMPLES", "0"))
+    settings.register_profile("soak", deadline=None, max_examples=max(1, examples))
+    settings.load_profile("soak" if examples else "penstock")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give the tests of a file to one process, unless they run apart."""
+    group = item.nodeid if has(item, "apart") else item.nodeid.split("::", maxsplit=1)[0]
+    item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run long tests first: with several processes, short tests fill up the end."""
+    items.sort(key=lambda item: (not has(item, "apart"), not has(item, "spark")))
+
+
+def has(item: pytest.Item, marker: str) -> bool:
+    return item.get_closest_marker(marker) is not None
 
 
 def _forget_old_kernels() -> None:

@@ -145,6 +145,29 @@ def test_without_its_column_a_record_is_an_error():
 # Distinct values.
 
 
+def distinct_of(values):
+    distinct = Distinct("x")
+    state = distinct.zero()
+    for value in values:
+        state = distinct.update(state, {"x": value})
+    return round(distinct.finish(state)["distinct"])
+
+
+def test_an_empty_text_is_a_value():
+    assert distinct_of([""]) == 1
+    assert distinct_of(["", None, "a", ""]) == 2
+
+
+def test_maps_are_equal_in_any_order():
+    assert distinct_of([{"a": 1, "b": [2]}, {"b": [2], "a": 1}]) == 1
+    assert distinct_of([{"a": 1, "b": 2}, {"a": 2, "b": 1}]) == 2
+    assert distinct_of([[{"a": 1, "b": 2}], [{"b": 2, "a": 1}]]) == 1
+
+
+def test_whole_numbers_of_any_size_are_values():
+    assert distinct_of([2**63 - 1, 2**63, 2**70, -(2**63), -(2**64), 2**70]) == 5
+
+
 @pytest.mark.parametrize(
     "values", [range(20_000), [f"user {i}" for i in range(20_000)]], ids=["numbers", "texts"]
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock import extras
 from penstock.errors import PenstockError
 from penstock.extras import EXTRAS, installed, needs
@@ -45,9 +46,18 @@ def test_an_extra_is_installed_if_all_its_packages_are(monkeypatch):
     assert installed("none")
 
 
+def test_metrics_name_their_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(PenstockError) as raised:
+        penstock.metrics()
+    assert str(raised.value) == (
+        "metrics() needs prometheus_client; run: pip install 'penstock[metrics]'"
+    )
+
+
 def test_extras_are_those_of_the_project_file():
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     declared = project["project"]["optional-dependencies"]
     for extra in EXTRAS.keys() & declared.keys():
-        named = {requirement.partition(">")[0] for requirement in declared[extra]}
+        named = {requirement.partition(">")[0].replace("-", "_") for requirement in declared[extra]}
         assert named == set(EXTRAS[extra])

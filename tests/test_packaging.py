@@ -1,6 +1,7 @@
 """The wheel works in an environment with nothing but the declared dependencies."""
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -73,7 +74,12 @@ def test_the_list_of_dependencies_is_short():
 
 
 def test_operators_and_the_simulator_need_no_extra(bare, tmp_path):
-    done = run(bare, "-I", JOB, tmp_path / "found.json", cwd=tmp_path)
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")  # has no packages
+    environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
+    environment["PATH"] = f"{other}:{environment['PATH']}"
+    done = run(bare, "-I", JOB, tmp_path / "found.json", cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["doubled"] == list(range(0, 200, 2))

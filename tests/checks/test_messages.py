@@ -53,7 +53,7 @@ def test_a_placer_that_does_not_drain():
     found = failures(Stays())
     assert set(found) == {"removed", "drains_without_load"}
     assert "Stays must empty workers marked for removal;" in found["removed"]
-    assert "key groups are still there after 60 plans" in found["removed"]
+    assert "key groups are still there when it moves nothing any more" in found["removed"]
     assert "Stays must empty workers marked for removal also if" in found["drains_without_load"]
 
 
@@ -164,7 +164,10 @@ def test_a_shedder_that_sheds_without_need():
 
 
 def test_a_shedder_that_does_not_return_bool():
-    assert failures(Counts())["every_record"] == "Counts.admit must return bool; got float64"
+    assert failures(Counts())["every_record"] == (
+        "Counts.admit must return a bool array with True or False for each of 4000 records; "
+        "got dtype float64 and shape (4000,)"
+    )
 
 
 class Flaps(Scaler):

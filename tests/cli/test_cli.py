@@ -28,6 +28,22 @@ class Wrong(Grouping):
 class Unfinished(Grouping):
     pass
 
+class Leaving(First):
+    def __init__(self, instances):
+        raise SystemExit(3)
+
+class Gone(First):
+    def route(self, keys, now_ms=None):
+        raise SystemExit(3)
+
+class Marked(First):
+    def route(self, keys, now_ms=None):
+        raise ValueError("bad path [/x] of [instances]")
+
+class Listing(First):
+    def route(self, keys, now_ms=None):
+        return [0] * len(keys)
+
 class Needy(First):
     def __init__(self, instances, more):
         super().__init__(instances)
@@ -158,6 +174,9 @@ def own(tmp_path):
         (["check", "own.py:First", "--instances", "0"], "instances must be >= 1; got 0"),
         (["demo", "--batches", "1"], "--batches must be >= 2; got 1"),
         (["reproduce", "posg-instances", "--json", "."], "--json must be a file"),
+        (["reproduce", "--table", "own.py"], "--table must be a result of --json; got 'own.py'"),
+        (["reproduce", "--table", "none.json"], "--table must be a result of --json"),
+        (["reproduce", "--table", "."], "--table must have results (*.json); got '.'"),
         (["reproduce", "posg-instances", "--grouping", "own.py:posg"], "is taken"),
         (["check", "own.py:Needy"], "give all parameters but instances a default"),
         (["reprodoce"], "Did you mean 'reproduce'?"),
@@ -213,6 +232,12 @@ def own(tmp_path):
         ),
         (["reproduce", "albic-sizes", "--placer", "own.py:Half"], "has no placer 'Half'"),
         (["check", "own.py:Asking"], "give all parameters but max_degree a default"),
+        (["check", "own.py:Leaving"], "Leaving(5) fails (SystemExit: 3)"),
+        (["reproduce", "posg-instances", "--master", "local[0]"], "master must be local[n]"),
+        (["reproduce", "posg-instances", "--master", "local[2,0]"], "got 'local[2,0]'"),
+        (["reproduce", "posg-instances", "--master", "local-cluster[0,1,1024]"], "master must be"),
+        (["reproduce", "posg-instances", "--master", ""], "got ''"),
+        (["reproduce", "posg-instances", "--json", "own.py/b.json"], "--json: its folder must be"),
     ],
 )
 def test_bad_input_is_one_line_and_code_2(args, message, own, command, monkeypatch):
@@ -239,6 +264,38 @@ def test_check_of_a_good_and_a_bad_grouping(own, command, monkeypatch):
     code, out, _ = command("check", "own.py:Wrong")
     assert code == 1
     assert "fails range" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("Gone", "SystemExit: 3"),
+        ("Marked", "ValueError: bad path [/x] of [instances]"),
+        ("Listing", "Listing.route must return an int32 array"),
+    ],
+)
+def test_check_of_a_grouping_goes_on_after_any_error(name, reason, own, command, monkeypatch):
+    monkeypatch.chdir(own.parent)
+    code, out, _ = command("check", f"own.py:{name}")
+    assert code == 1
+    printed = " ".join(out.split())
+    assert reason in printed
+    assert "fails range" in printed
+    assert "fails resize" in printed
+
+
+def test_a_file_that_leaves_is_named(tmp_path, command):
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    code, _, error = command("check", tmp_path / "leaves.py:X")
+    assert code == 2
+    assert "cannot import 'leaves.py' (SystemExit: 3)" in error
+
+
+def test_a_refused_run_leaves_no_folders(tmp_path, command):
+    arguments = ("--json", tmp_path / "new" / "a" / "b.json", "--out", tmp_path / "out")
+    code, _, _ = command("reproduce", "posg-instances", *arguments, "--master", "local[0]")
+    assert code == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_check_of_a_good_and_a_bad_shedder(own, command, monkeypatch):
@@ -346,7 +403,11 @@ def test_reproduce_writes_result_and_plot_with_an_own_series(own, tmp_path):
     first = [r for r in document["rows"] if r["series"] == "First" and r["metric"] == "speedup"]
     assert {r["x"]: r["mean"] for r in first}[1] == 1.0
     assert all({"figure", "series", "x", "metric", "mean", "se", "n"} <= set(r) for r in first)
-    assert all(set(c) == {"claim", "paper", "ours", "holds"} for c in document["claims"])
+    fields = {"claim", "paper", "source", "goal", "ours", "tolerance", "holds"}
+    assert all(set(c) == fields for c in document["claims"])
+    table = process("reproduce", "--table", tmp_path / "r.json")
+    assert table.returncode == 0, table.stderr
+    assert table.stdout.count("\n| ") == len(document["claims"]) + 2
     assert (out / "posg-instances.png").read_bytes().startswith(b"\x89PNG")
     assert not [file for file in out.iterdir() if file.name.startswith(".")]
 

@@ -10,8 +10,9 @@ from penstock.cli import main, reproduce
 from penstock.cli.console import blocks, columns, output
 from penstock.experiments import EXPERIMENTS
 from penstock.experiments.batch_trials import BatchTrial
+from penstock.experiments.claims import Claim
 from penstock.experiments.demo import PENSTOCK, SPARK, Comparison
-from penstock.experiments.results import Claim, Table, as_document
+from penstock.experiments.results import Table, as_document
 from penstock.policies import Policy
 
 WIDTH = 80
@@ -90,8 +91,11 @@ def test_results_are_not_cut_however_many_series_there_are(name, printed):
     samples = [(s, x, experiment.main_metric, 12345.678) for s in series for x in xs]
     claim = Claim(
         claim="a long claim of a paper: " + 20 * "words that go on ",
-        paper="between",
+        paper="between one and another value of the paper",
+        source="Figures 10 to 12",
+        goal=12_345_678.0,
         ours="12345.678 ms against 12345.678 ms",
+        tolerance=0.0125,
         holds=True,
     )
     document = as_document(
@@ -104,6 +108,9 @@ def test_results_are_not_cut_however_many_series_there_are(name, printed):
     assert_readable(text)
     assert all(one in text.split() for one in series)
     assert text.count("12345.678") == len(series) * len(xs) + 2
+    assert "(Figures 10 to 12; tolerance 0.0125)" in " ".join(text.split())
+    assert "12,345,678" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_the_table_of_the_demo_is_not_cut(printed):

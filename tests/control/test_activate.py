@@ -201,7 +201,10 @@ def test_every_grouping_can_be_asked():
         assert controller.active == (3 if policies.learns else 4)
         router = router_of(policies, controller.snapshot("1"))
         router.grouping.begin(0)
-        assert router.grouping.route_together(np.arange(500)).max() == controller.active - 1
+        chosen = router.grouping.route_together(np.arange(500))
+        assert set(range(controller.active)) <= set(chosen.tolist())
+        assert chosen.max() < router.grouping.tasks == router.grouping.clone().tasks
+        assert router.grouping.tasks >= router.grouping.instances == controller.active
 
 
 def test_policies_are_those_of_the_user_no_more(policies, controller):
@@ -288,7 +291,8 @@ def test_what_routers_have_told_of_a_batch_is_known_before_it_ends(controller):
 def test_imbalance_is_that_of_those_that_got_records(controller):
     controller.activate(2)
     controller.snapshot("1")
-    for instance, busy_ms in enumerate((30.0, 10.0, 0.0, 0.0)):
+    controller.observe(routed(2))
+    for instance, busy_ms in enumerate((30.0, 10.0)):
         controller.observe(executed(instance, 1, busy_ms=busy_ms))
     assert controller.stats().imbalance == pytest.approx(0.5)
 
@@ -296,11 +300,13 @@ def test_imbalance_is_that_of_those_that_got_records(controller):
 def test_imbalance_of_a_batch_that_began_before(controller):
     controller.snapshot("1")
     controller.activate(2)
+    controller.observe(routed(4))
     for instance, busy_ms in enumerate((40.0, 20.0, 10.0, 10.0)):
         controller.observe(executed(instance, 1, busy_ms=busy_ms))
     assert controller.stats().imbalance == pytest.approx(1.0)
     controller.snapshot("2")
-    for instance, busy_ms in enumerate((40.0, 20.0, 0.0, 0.0)):
+    controller.observe(routed(2, batch="2"))
+    for instance, busy_ms in enumerate((40.0, 20.0)):
         controller.observe(executed(instance, 1, "2", busy_ms=busy_ms))
     assert controller.stats().imbalance == pytest.approx(1 / 3)
 

@@ -94,7 +94,8 @@ def test_stats_and_journal_tell_what_happened(controller, grouping):
     # Instance 1 was expected to cost what instance 0 had measured.
     assert stats.instances[1].expected_ms == pytest.approx(12.0)
     kinds = [entry["kind"] for entry in controller.journal.entries()]
-    assert kinds == ["plan", "observation", "observation", "observation"]
+    assert kinds == ["plan", "observation", "warning", "observation", "observation"]
+    assert "spark.penstock.port" in stats.warnings[0]
     assert "2 instances" in controller.journal.entries()[0]["reason"]
     json.dumps(controller.journal.entries())
 

@@ -74,8 +74,8 @@ def test_all_are_in_the_order_of_routing_and_shedding():
         (
             ProactiveAsPublished(2),
             las(),
-            "shed: LoadAware learns from SpaceSaving(capacity=1024, seed=0), which the grouping "
-            "ProactiveAsPublished does not measure; use another shedder",
+            "shed: LoadAware learns from SpaceSaving(capacity=1024, seed=0, spread=False), which "
+            "the grouping ProactiveAsPublished does not measure; use another shedder",
         ),
         (
             Proactive(1),

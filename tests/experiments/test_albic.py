@@ -4,10 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-from completeness import assert_claims_and_plot
+from completeness import assert_complete, assert_listed
 
 from penstock.errors import PenstockError
-from penstock.experiments import EXPERIMENTS, albic
+from penstock.experiments import albic
 from penstock.policies.placement import Albic, Placer
 from penstock.sim import Airline, airline
 
@@ -30,21 +30,13 @@ def run(name, extra=None, seed=0):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_every_experiment_has_its_claims_and_its_plot(name, small):
-    experiment = BY_NAME[name]
     samples = run(name)
     assert {s.series for s in samples} == SERIES
-    assert all(np.isfinite(s.value) for s in samples)
-    keys = [(s.series, s.x, s.metric) for s in samples]
-    assert len(set(keys)) == len(keys)
-    assert_claims_and_plot(experiment, samples)
+    assert_complete(BY_NAME[name], samples)
 
 
 def test_names_are_unique_and_metrics_fit():
-    assert set(BY_NAME) <= set(EXPERIMENTS)
-    for experiment in albic.EXPERIMENTS:
-        assert experiment.main_metric in experiment.metrics
-        assert experiment.family is Placer
-        assert not experiment.on_driver
+    assert_listed(albic.EXPERIMENTS, Placer)
 
 
 def test_a_placer_of_ones_own_is_a_series_more(small):

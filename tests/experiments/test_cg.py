@@ -166,7 +166,8 @@ def test_never_above_looks_at_every_x():
 def test_a_queue_diverges_if_it_grows_in_the_second_half():
     def claim(*queues):
         spread = [("cg", i, "queue_spread", float(q)) for i, q in enumerate(queues, 1)]
-        return cg.claims._diverges(table(*spread, ("cg", "whole", "queue_spread", 0.0)), "cg")
+        found = table(*spread, ("cg", "whole", "queue_spread", 0.0))
+        return cg.cluster_claims._diverges(found, "cg", "Figure 9")
 
     assert claim(10, 20, 30, 40, 50, 60).holds
     assert not claim(10, 20, 30, 30, 30, 30).holds

@@ -2,9 +2,14 @@
 
 import pytest
 
-from penstock.policies.costs import CostModel, CountMin, Exact, SpaceSaving
+from penstock.policies.costs import BySize, CostModel, CountMin, Exact, SpaceSaving
 
-MODELS = [CountMin(), Exact(keys=[1, 2], costs_ms=[9.0, 9.0]), SpaceSaving(capacity=8)]
+MODELS = [
+    BySize(capacity=8),
+    CountMin(),
+    Exact(keys=[1, 2], costs_ms=[9.0, 9.0]),
+    SpaceSaving(capacity=8),
+]
 
 
 def test_the_models_here_are_all_there_are():

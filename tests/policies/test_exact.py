@@ -19,8 +19,8 @@ def split(told):
 @settings(deadline=None, max_examples=100)
 @given(TOLD, st.lists(TOLD, max_size=3))
 def test_is_a_dictionary(first, later):
-    keys, costs_ms = split(first)
-    model, twin = Exact(keys, costs_ms), dict(first)
+    twin = dict(first)
+    model = Exact(*split(twin.items()))
     for told in later:
         keys, costs_ms = split(told)
         model.update(keys, costs_ms)

@@ -186,7 +186,9 @@ def test_empty_stream(name):
 def test_figures_of_an_empty_stream():
     result = simulate(RoundRobin(3), Stream.of([], []))
     assert result.messages_per_100 == 0
-    assert result.mean_completion_ms() == 0 or math.isnan(result.mean_completion_ms())
+    assert math.isnan(result.mean_completion_ms())
+    assert math.isnan(result.mean_waiting_ms())
+    assert math.isnan(result.dropped_ratio())
 
 
 # Slowdowns and states.

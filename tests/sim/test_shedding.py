@@ -221,8 +221,8 @@ def test_with_a_learning_grouping_both_hear_their_answers(delay_ms):
     frequent = known[0][known[1] > 100]
     exact = stream.exact_costs().estimate(frequent)
     for policy in (grouping, shedder):
-        np.testing.assert_allclose(policy.expected_ms(frequent), exact, rtol=0.25, atol=0.3)
-    assert result.mean_waiting_ms() == pytest.approx(LIMIT_MS, rel=0.25)
+        np.testing.assert_allclose(policy.expected_ms(frequent), exact, rtol=1e-6)
+    assert result.mean_waiting_ms() == pytest.approx(LIMIT_MS, rel=0.03)
     waits = result.completion_ms - result.executed_ms
     np.testing.assert_allclose(waits, plain_waits(stream, result.instances, 3), atol=1e-6)
 
@@ -233,8 +233,8 @@ def test_las_hears_every_instance_that_is_taken_in_turn(k):
     shedder = LoadAware(average(LIMIT_MS), instances=k)
     result = simulate(RoundRobin(k), stream, shedder=shedder)
     assert shedder.state == "RUN"
-    assert result.dropped_ratio() > 0.1
-    assert result.mean_waiting_ms() == pytest.approx(LIMIT_MS, rel=0.25)
+    assert 0.24 < result.dropped_ratio() < 0.3
+    assert result.mean_waiting_ms() == pytest.approx(LIMIT_MS, rel=0.08)
 
 
 def test_las_does_not_wait_for_an_instance_without_records():
@@ -312,10 +312,13 @@ class Telltale:
 
 
 WRONG = {
-    "whole numbers": lambda keys: np.ones(keys.size, dtype=np.int64),
-    "numbers": lambda keys: np.ones(keys.size),
-    "too long": lambda keys: np.ones(keys.size + 1, dtype=np.bool_),
-    "empty": lambda keys: np.ones(0, dtype=np.bool_),
+    "whole numbers": (lambda keys: keys, "dtype int64 and shape ({},)"),
+    "numbers": (lambda keys: np.ones(keys.size), "dtype float64 and shape ({},)"),
+    "empty": (lambda keys: np.ones(0, dtype=np.bool_), "dtype bool and shape (0,)"),
+    "table": (lambda keys: np.ones((keys.size, 1), dtype=np.bool_), "dtype bool and shape ({}, 1)"),
+    "list": (lambda keys: [True] * keys.size, "a value of type list"),
+    "one value": (lambda keys: True, "a value of type bool"),
+    "nothing": (lambda keys: None, "a value of type NoneType"),
 }
 
 
@@ -324,21 +327,12 @@ WRONG = {
 def test_a_wrong_mask_is_refused(cls, wrong):
     stream = Stream.of([1, 2, 3], [1.0] * 3).every(1.0)
     with pytest.raises(PenstockError) as caught:
-        simulate(RoundRobin(1), stream, shedder=cls(WRONG[wrong]))
-    assert f"{cls.__name__}.admit must return True or False for each record; got" in str(
-        caught.value
+        simulate(RoundRobin(1), stream, shedder=cls(WRONG[wrong][0]))
+    records = 3 if cls is Own else 1
+    assert str(caught.value) == (
+        f"{cls.__name__}.admit must return a bool array with True or False for each of {records} "
+        f"records; got {WRONG[wrong][1].format(records)}"
     )
-
-
-@pytest.mark.parametrize("cls", [Own, Measured])
-def test_a_list_is_taken_or_refused_with_a_clear_error(cls):
-    stream = Stream.of([1, 2, 3], [1.0] * 3).every(1.0)
-    try:
-        result = simulate(RoundRobin(1), stream, shedder=cls(lambda keys: [True] * keys.size))
-    except PenstockError as error:
-        assert "must return True or False for each record" in str(error)
-    else:
-        assert result.kept.all()
 
 
 class Diary(Odd):

@@ -108,6 +108,12 @@ def run(frame, place, name="out"):
     return query
 
 
+def saved_files(checkpoint, name, kind="snapshot"):
+    """The files that an operator has saved next to a checkpoint, the newest last."""
+    found = (checkpoint / "penstock").glob(f"{name}.{kind}.*")
+    return sorted(found, key=lambda file: int(file.suffix[1:]))
+
+
 def sunk(spark, place, name="out"):
     """What a stream has written."""
     return spark.read.parquet(str(place / name)).collect()

@@ -33,6 +33,7 @@ def committed(checkpoint):
     return len(list((checkpoint / "commits").glob("[0-9]*")))
 
 
+@pytest.mark.apart
 def test_a_killed_driver_goes_on_with_exact_totals(tmp_path):
     files = some_files(6, 40, entities=3)
     drop(tmp_path / "in", *files)
@@ -54,6 +55,7 @@ def ancestors(pid):
         pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
+@pytest.mark.apart
 def test_an_executor_killed_in_the_middle_of_streams_loses_nothing(spark, tmp_path):
     files = some_files(4, 20, entities=5)
     drop(tmp_path / "in", *files)
@@ -82,6 +84,7 @@ def test_an_executor_killed_in_the_middle_of_streams_loses_nothing(spark, tmp_pa
     assert stats == {"work": [80, 80], "totals": [80, 80]}
 
 
+@pytest.mark.apart
 def test_clocks_that_are_set_back_mix_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "America/New_York")
     finished("clocks", tmp_path)
@@ -89,3 +92,20 @@ def test_clocks_that_are_set_back_mix_nothing(tmp_path, monkeypatch):
     start = 1_699_160_400
     assert found["times"] == [[start + 900 * i, 1] for i in range(16)]
     assert found["windows"] == [[start + 1800 * i, 2] for i in range(8)]
+
+
+@pytest.mark.apart
+def test_an_executor_that_dies_after_a_result_does_not_fail_the_job(tmp_path):
+    with started("late_loss", tmp_path) as process:
+        for job in ("mean", "chain"):
+            until((tmp_path / f"ended-{job}").exists, process, "late_loss", tmp_path)
+            os.kill(executors_of(process)[0], signal.SIGKILL)
+            (tmp_path / f"killed-{job}").touch()
+        assert process.wait(WAIT_S) == 0, log_of("late_loss", tmp_path)
+    found = json.loads((tmp_path / "result.json").read_text())
+    keys, values = range(40), [n / 7 for n in range(3_000)]
+    assert found["counts"] == {str(key): 75 for key in keys}
+    for key in keys:
+        assert found["means"][str(key)] == pytest.approx(sum(values[key::40]) / 75)
+    assert found["numbers"] == list(range(3_000))
+    assert found["stats"] == [{"received": 3_000, "processed": 3_000}] * 3

@@ -1,11 +1,14 @@
 """Balanced operators in batch jobs, on a real local Spark."""
 
+import asyncio
 import datetime
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from flows import NUMBERED, bag, numbered
@@ -168,7 +171,29 @@ def forms():
         for at in range(0, records.num_rows, 7):
             yield batch(records.slice(at, 7))
 
-    return as_dict, as_row, row_of_dict, other_order, batch, batches
+    def frames(records: pd.DataFrame) -> pd.DataFrame:
+        return records.assign(n=records["n"] + 1)
+
+    def tables(records: "pa.Table") -> pa.Table:
+        return pa.Table.from_batches([batch(one) for one in records.to_batches()])
+
+    def all_frames(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        one = 1  # state of the task
+        for frame in frames:
+            yield frame.assign(n=frame["n"] + one)
+
+    def all_batches(records: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from map(batch, records)
+
+    async def awaited(record):
+        await asyncio.sleep(0)
+        return {**record, "n": record["n"] + 1}
+
+    async def awaited_row(row: Row):
+        return [Row(entity=row.entity, n=row.n + 1)]
+
+    records = as_dict, as_row, row_of_dict, other_order, awaited, awaited_row
+    return *records, batch, batches, frames, tables, all_frames, all_batches
 
 
 @pytest.mark.parametrize("func", forms(), ids=lambda func: func.__name__)
@@ -296,3 +321,16 @@ def test_batches_of_all_types_go_through_a_batch_function(spark):
     op = penstock.balance(untouched, key="entity", schema=frame.schema, instances=2)
     found = frame.transform(op).drop("by_name").collect()
     assert sorted(map(repr, found)) == sorted(map(repr, frame.drop("by_name").collect()))
+
+
+def test_a_blocking_call_in_an_async_function_is_a_warning(spark, caplog):
+    async def blocking(record):
+        if record["n"] == 3:
+            time.sleep(1.5)
+        return record
+
+    op = penstock.balance(blocking, key="entity", schema=NUMBERED, instances=2)
+    assert len(numbered(spark, 6).transform(op).collect()) == 6
+    [warning] = op.stats().warnings
+    assert "has blocked its event loop for 1." in warning
+    assert f"blocking: {warning}" in caplog.text

@@ -5,13 +5,13 @@ import os
 import signal
 
 import pytest
-from flows import NUMBERED, WAIT_S, bag, drop, run, some_files, source, sunk
+from flows import NUMBERED, WAIT_S, bag, drop, run, saved_files, some_files, source, sunk
 from jobs_of import executors_of, finished, kill, log_of, started, until
 from pyspark.sql import Row
 
 import penstock
 from penstock.control import Controller, Journal, OperatorPolicies
-from penstock.policies.grouping import KeyHash, Proactive, ProactiveAsPublished
+from penstock.policies.grouping import Factoring, KeyHash, ProactiveAsPublished
 
 pytestmark = pytest.mark.spark
 
@@ -20,6 +20,7 @@ def rows_of(files):
     return bag(Row(**record) for records in files for record in records)
 
 
+@pytest.mark.apart
 def test_without_the_control_channel_records_are_shuffled_and_counted(spark, tmp_path):
     files = some_files(5)
     drop(tmp_path / "in", *files[:2])
@@ -34,25 +35,26 @@ def test_without_the_control_channel_records_are_shuffled_and_counted(spark, tmp
     assert "the driver" in after["fallback_reason"]
 
 
-def knows_all_instances(saved):
-    """Whether saved costs come from all instances, so that POSG runs as soon as it has them."""
-    if not saved.exists():
+def knows_costs(checkpoint):
+    """Whether costs are saved, so that the grouping runs as soon as it has them."""
+    saved = saved_files(checkpoint, "work")
+    if not saved:
         return False
     controller = Controller(
-        "work", "query", OperatorPolicies(Proactive(2, capacity=1_024)), journal=Journal()
+        "work", "query", OperatorPolicies(Factoring(2, capacity=1_024)), journal=Journal()
     )
-    controller.load(saved.read_bytes())
+    controller.load(saved[-1].read_bytes())
     return controller.stats().state == "RUN"
 
 
+@pytest.mark.apart
 def test_a_killed_driver_goes_on_with_what_it_knew(spark, tmp_path):
     files = some_files(40, 30)
     drop(tmp_path / "in", *files)
     commits = tmp_path / "checkpoint" / "commits"
-    saved = tmp_path / "checkpoint" / "penstock" / "work.snapshot"
 
     def under_way():
-        return knows_all_instances(saved) and len(list(commits.glob("[0-9]*"))) >= 3
+        return knows_costs(tmp_path / "checkpoint") and len(list(commits.glob("[0-9]*"))) >= 3
 
     with started("stream", tmp_path, 5) as process:
         until(under_way, process, "stream", tmp_path)
@@ -77,20 +79,20 @@ def learnt(grouping):
 @pytest.mark.parametrize(
     "damaged",
     [
-        learnt(Proactive(2, capacity=1_024))[:500],
+        learnt(Factoring(2, capacity=1_024))[:500],
         b"",
         b"garbage",
         b"\x00" * 10_000,
         learnt(ProactiveAsPublished(2)),
         learnt(KeyHash(2)),
-        Proactive(2, capacity=1_024).snapshot(),
+        Factoring(2, capacity=1_024).snapshot(),
     ],
     ids=["truncated", "empty", "garbage", "zeros", "published", "key_hash", "policy"],
 )
 def test_damaged_costs_are_learnt_anew(spark, tmp_path, caplog, damaged):
     files = some_files(2)
     drop(tmp_path / "in", *files)
-    saved = tmp_path / "out-checkpoint" / "penstock" / "hurt.snapshot"
+    saved = tmp_path / "out-checkpoint" / "penstock" / "hurt.snapshot.7"
     saved.parent.mkdir(parents=True)
     saved.write_bytes(damaged)
     op = penstock.balance(
@@ -100,13 +102,14 @@ def test_damaged_costs_are_learnt_anew(spark, tmp_path, caplog, damaged):
     assert bag(sunk(spark, tmp_path)) == rows_of(files)
     warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(warnings) == 1
-    assert "hurt.snapshot cannot be used, so costs are learnt again" in warnings[0]
+    assert "hurt.snapshot.7 cannot be used, so costs are learnt again" in warnings[0]
     stats = op.stats()
     assert (stats.received, stats.processed, stats.fallbacks) == (40, 40, 0)
     plans = [entry["reason"] for entry in op.journal.entries() if entry["kind"] == "plan"]
     assert ["ROUND ROBIN" in reason for reason in plans] == [True, False]
 
 
+@pytest.mark.apart
 def test_a_killed_executor_loses_nothing(tmp_path):
     records = 300
     marks = tmp_path / "marks"

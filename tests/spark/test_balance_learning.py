@@ -37,8 +37,11 @@ def test_it_learns_what_keys_cost_and_expects_it(spark):
     assert dear > 3 * cheap
     before = op.stats().instances
     frame.collect()
-    for was, now in zip(before, op.stats().instances, strict=True):
-        assert 0.2 < (now.expected_ms - was.expected_ms) / (now.busy_ms - was.busy_ms) < 5
+    after = op.stats().instances
+    # The same records are expected to cost what they cost the first time, however busy the machine.
+    more_ms = sum(now.expected_ms - was.expected_ms for was, now in zip(before, after, strict=True))
+    assert more_ms == pytest.approx(sum(was.busy_ms for was in before), rel=0.25)
+    assert more_ms >= 9 * 120 / 7
 
 
 def test_the_cost_of_a_batch_is_shared_equally(spark):

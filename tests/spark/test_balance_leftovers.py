@@ -1,6 +1,5 @@
-"""Sessions and executors that cannot do it, examples, and routing that is the simulator's."""
+"""Sessions and executors that cannot do it, and routing that is the simulator's."""
 
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -22,8 +21,6 @@ from penstock.policies.grouping import Grouping
 from penstock.spark.executor.shipping import shipped
 
 pytestmark = pytest.mark.spark
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def same():
@@ -115,45 +112,6 @@ def test_an_executor_with_another_penstock_says_so(bare):
 def test_what_is_shipped_needs_nothing_of_penstock_to_be_unpickled(bare):
     done = run_bare(bare, shipped(doubled()))
     assert done.stdout == "unpickled\n", done.stderr
-
-
-def run_example(name, *arguments):
-    done = subprocess.run(  # noqa: S603 - an example of this repository
-        [sys.executable, str(EXAMPLES / f"{name}.py"), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-3_000:]
-    return done.stdout
-
-
-def test_the_example_of_flights_counts_exactly():
-    printed = run_example("aggregate_naive_bayes", "--flights", 20_000, "--files", 2)
-    assert "15,000 flights, 90,000 features counted" in printed
-    assert "every feature counted exactly once: yes" in printed
-    assert "AUC on the last 5,000 flights: 0." in printed
-
-
-def test_the_example_of_jobs_in_sequence_counts_exactly():
-    # The longest one: five stateful operators, one of which is a join.
-    options = "--job 4 --weeks 1 --days 5 --key-groups 2 --master local[2] --left-alone"
-    printed = run_example("place_airline", *options.split())
-    assert "by_courier: 102 rows" in printed
-    assert "every flight counted exactly once: yes" in printed
-
-
-def test_the_example_of_tweets_runs(tmp_path):
-    tweets = [{"entity": f"@user{n % 9}", "text": "hello"} for n in range(60)]
-    (tmp_path / "0.json").write_text("\n".join(map(json.dumps, tweets)))
-    printed = run_example("balance_tweets", "--source", tmp_path, "--seconds", 8)
-    rows = [line.strip("| ").split("|") for line in printed.splitlines() if line.startswith("|")]
-    found = {row[0].strip(): row[1].strip() for row in rows}
-    assert found.pop("kind") == "count"
-    assert set(found) <= {"media", "politicians", "others"}
-    # The batch is in the table, or the machine has not got so far.
-    assert sum(map(int, found.values())) in (0, 60)
 
 
 @pytest.mark.parametrize(

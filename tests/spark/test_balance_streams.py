@@ -5,7 +5,18 @@ import time
 
 import numpy as np
 import pytest
-from flows import NUMBERED, WAIT_S, bag, drop, numbered, run, some_files, source, sunk
+from flows import (
+    NUMBERED,
+    WAIT_S,
+    bag,
+    drop,
+    numbered,
+    run,
+    saved_files,
+    some_files,
+    source,
+    sunk,
+)
 from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql import functions as sf
@@ -188,7 +199,6 @@ def test_costs_of_a_short_query_are_kept_for_the_next(spark, tmp_path, files):
 
 
 def test_costs_are_kept_whatever_session_the_query_is_of(spark, tmp_path, files):
-    saved = tmp_path / "out-checkpoint" / "penstock" / "elsewhere.snapshot"
     numbered(spark, 1).transform(
         penstock.balance(same(), key="entity", schema=NUMBERED, instances=2)
     ).collect()  # the first session has been seen
@@ -200,7 +210,7 @@ def test_costs_are_kept_whatever_session_the_query_is_of(spark, tmp_path, files)
     try:
         end = time.monotonic() + 30
         query.processAllAvailable()
-        while not saved.exists():
+        while not saved_files(tmp_path / "out-checkpoint", "elsewhere"):
             assert time.monotonic() < end
             time.sleep(0.1)
     finally:

@@ -14,6 +14,7 @@ from penstock.spark import internals
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("sink", ["placed", "plain"])
 def test_key_groups_go_where_the_placer_says(tmp_path, sink):
     if sink == "placed":

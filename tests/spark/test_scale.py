@@ -14,17 +14,24 @@ def expected(sent):
     return bag(Row(entity=f"e{n % 5}", n=n) for n in range(sent))
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The folder of a job that has scaled three queries."""
+    folder = tmp_path_factory.mktemp("scale")
+    finished("scale", folder, wait_s=1_200)
+    return folder
+
+
 @pytest.mark.parametrize("way", ["killed", "decommissioned"])
-def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path, way):
-    finished("scale", tmp_path, way, wait_s=1_200)
-    stats = json.loads((tmp_path / "stats.json").read_text())
+def test_executors_follow_the_scaler_and_no_record_is_lost(spark, place, way):
+    stats = json.loads((place / way / "stats.json").read_text())
     assert stats["executors"] == [1, 3, 2]
     assert all(("decommission" in one) == (way == "decommissioned") for one in stats["removed"])
     assert len(stats["removed"]) == 3
     assert (stats["dry_run"], stats["failures"], stats["active"]) == (False, 0, 3)
     assert stats["received"] == stats["processed"] == stats["sent"]
-    assert bag(sunk(spark, tmp_path)) == expected(stats["sent"])
-    entries = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    assert bag(sunk(spark, place / way)) == expected(stats["sent"])
+    entries = [json.loads(line) for line in (place / way / "journal").read_text().splitlines()]
     reasons = [entry["reason"] for entry in entries if entry["kind"] == "plan"]
     assert [reason.split("; ")[-1] for reason in reasons] == [
         "3 -> 1 executors",
@@ -33,10 +40,9 @@ def test_executors_follow_the_scaler_and_no_record_is_lost(spark, tmp_path, way)
     ]
 
 
-def test_with_dynamic_allocation_it_only_watches(spark, tmp_path):
-    finished("scale", tmp_path, "dynamic", wait_s=1_200)
-    stats = json.loads((tmp_path / "stats.json").read_text())
+def test_with_dynamic_allocation_it_only_watches(spark, place):
+    stats = json.loads((place / "dynamic" / "stats.json").read_text())
     assert stats["dry_run"]
     assert stats["received"] == stats["processed"] == stats["sent"]
-    assert bag(sunk(spark, tmp_path)) == expected(stats["sent"])
-    assert "dynamicAllocation.enabled is true" in (tmp_path / "warnings.log").read_text()
+    assert bag(sunk(spark, place / "dynamic")) == expected(stats["sent"])
+    assert "dynamicAllocation.enabled is true" in (place / "warnings.log").read_text()

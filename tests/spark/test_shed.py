@@ -12,6 +12,7 @@ from flows import (
     drop,
     numbered,
     run,
+    saved_files,
     source,
     sunk,
     timed_files,
@@ -281,13 +282,12 @@ def test_what_was_learnt_survives_a_restart(spark, tmp_path):
     first, plans = again(0, tmp_path / "first")
     assert counts(first) == (20, 0, 20)
     assert [reason.startswith("2 instances, ROUND ROBIN, NOP,") for reason in plans] == [True]
-    kept = tmp_path / "out-checkpoint" / "penstock"
-    assert sorted(file.name for file in kept.glob("shy.*")) == ["shy.batch"]
+    kept = tmp_path / "out-checkpoint"
+    assert [len(saved_files(kept, "shy", kind)) for kind in ("batch", "snapshot")] == [1, 0]
     second, plans = again(1, tmp_path / "second")
     assert counts(second) == (20, 20, 0)  # at once
     assert plans[0] == "resumed with saved costs"
     assert plans[1].startswith("2 instances, RUN, RUN,")
-    assert (kept / "shy.snapshot").exists()
     assert second.state == "RUN"
 
 
@@ -296,8 +296,8 @@ def test_decisions_are_only_pinned_for_a_spill(spark, tmp_path):
     op = balanced(OVER)
     run(source(spark, tmp_path / "in", TIMED).transform(op), tmp_path)
     op.close()
-    kept = tmp_path / "out-checkpoint" / "penstock"
-    assert [file.name for file in kept.glob("shy.*")] == ["shy.snapshot"]
+    kept = tmp_path / "out-checkpoint"
+    assert [len(saved_files(kept, "shy", kind)) for kind in ("batch", "snapshot")] == [0, 1]
 
 
 def test_in_front_of_an_aggregation_counts_are_exact(spark, tmp_path):
@@ -350,7 +350,7 @@ def test_in_front_of_a_sink_records_are_dropped_or_kept(spark, tmp_path, spills)
     if spills:
         kept = spilled(spark, tmp_path / "spill")
         assert bag(rows) + bag(kept.collect()) == given(spark, tmp_path / "in")
-        assert (tmp_path / "out-checkpoint" / "penstock" / "gate.batch").exists()
+        assert saved_files(tmp_path / "out-checkpoint", "gate", "batch")
 
 
 def test_in_front_a_target_sheds_what_is_late_only(spark, tmp_path):
@@ -392,112 +392,3 @@ def test_in_front_idle_times_are_not_taken_for_batches(spark, tmp_path):
         assert stats.instances[0].busy_ms in [sum(took_ms[:2]), sum(took_ms)]
     finally:
         query.stop()
-
-
-@pytest.fixture
-def folder(spark, tmp_path):
-    """A folder with what an operator has shed in three batches: 5 records of e1 in each."""
-    drop(tmp_path / "in", *timed_files(3))
-    op = balanced(unwanted(spark, "e1"), spill=str(tmp_path / "spill"))
-    run(source(spark, tmp_path / "in", TIMED).transform(op), tmp_path, "live")
-    return tmp_path / "spill"
-
-
-SHED = list(range(1, 60, 4))
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "{}/",
-        "file://{}/",
-    ],
-)
-def test_what_was_shed_comes_back_once(spark, tmp_path, folder, form):
-    path = form.format(folder)
-    frame = penstock.replay(spark, path)
-    assert frame.isStreaming
-    assert frame.columns == ["entity", "n", "ts", "priority"]
-    run(frame, tmp_path, "late")
-    found = bag(sunk(spark, tmp_path, "late")) + bag(sunk(spark, tmp_path, "live"))
-    assert found == given(spark, tmp_path / "in")
-
-
-def test_a_replay_goes_on_after_a_restart(spark, tmp_path, folder):
-    run(penstock.replay(spark, str(folder)), tmp_path, "late")
-    run(penstock.replay(spark, str(folder)), tmp_path, "late")  # nothing new
-    assert numbers(sunk(spark, tmp_path, "late")) == SHED
-    drop(tmp_path / "in", *timed_files(1, start=3), start=3)
-    op = balanced(unwanted(spark, "e1"), spill=str(folder))
-    run(source(spark, tmp_path / "in", TIMED).transform(op), tmp_path, "live")
-    run(penstock.replay(spark, str(folder)), tmp_path, "late")
-    found = bag(sunk(spark, tmp_path, "late")) + bag(sunk(spark, tmp_path, "live"))
-    assert found == given(spark, tmp_path / "in")
-    assert len(sunk(spark, tmp_path, "late")) == 20
-
-
-def test_the_time_of_arrival_is_that_of_the_replay(spark, tmp_path, folder):
-    before = time.time()
-    frame = penstock.replay(spark, str(folder), arrival="ts")
-    assert frame.columns == ["entity", "n", "ts", "priority"]
-    run(frame, tmp_path, "late")
-    rows = sunk(spark, tmp_path, "late")
-    assert numbers(rows) == SHED
-    assert all(row.ts.timestamp() > before - 1 for row in rows)
-
-
-def test_the_type_of_the_time_of_arrival_stays(spark, tmp_path):
-    frame = numbered(spark, 20).withColumn("ts", sf.timestamp_seconds("n").cast("timestamp_ntz"))
-    op = balanced(unwanted(spark, "e1"), schema=frame.schema, spill=str(tmp_path / "spill"))
-    frame.transform(op).collect()
-    late = penstock.replay(spark, str(tmp_path / "spill"), arrival="ts")
-    assert late.dtypes == frame.dtypes
-
-
-def test_a_replay_needs_a_column_that_is_there(spark, folder):
-    with pytest.raises(penstock.PenstockError, match=r"arrival must.*tss"):
-        penstock.replay(spark, str(folder), arrival="tss")
-
-
-def files_of(folder):
-    return len(list(folder.rglob("[!.]*.parquet")))
-
-
-def test_files_are_replayed_when_the_operator_has_slack(spark, tmp_path, folder):
-    ready = folder.with_name("spill-replay")
-    live = tmp_path / "more"
-    drop(live, *timed_files(1, start=3), start=3)
-    op = balanced(unwanted(spark, "e1"), name="live", protect="n >= 80")
-    late = penstock.replay(spark, str(folder), when=op, every="50 ms").withColumn("n", sf.lit(80))
-    stream = source(spark, live, TIMED).unionByName(late)
-    query = (
-        stream.transform(op)
-        .writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "busy-checkpoint"))
-        .start(str(tmp_path / "busy"))
-    )
-    try:
-        query.processAllAvailable()
-        assert counts(op.stats()) == (20, 5, 15)
-        time.sleep(0.5)  # ten looks at an operator that has just shed something
-        assert (files_of(folder), files_of(ready)) == (3, 0)
-        drop(live, *timed_files(1, start=4), start=4)  # nothing of it is shed
-        end = time.monotonic() + WAIT_S
-        while files_of(folder) or op.stats().received < 55:
-            assert query.isActive
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        query.processAllAvailable()
-    finally:
-        query.stop()
-        op.close()
-    assert files_of(ready) == 3
-    assert counts_of(spark, tmp_path / "busy") == {"live": 35, "late": 15}
-
-
-def counts_of(spark, path):
-    found = Counter(
-        "late" if row.n == 80 and row.entity == "e1" else "live"
-        for row in spark.read.parquet(str(path)).collect()
-    )
-    return dict(found)

@@ -6,8 +6,9 @@ import signal
 import time
 
 import pytest
-from flows import TIMED, WAIT_S, bag, drop, run, sunk, timed_files, unwanted
+from flows import TIMED, WAIT_S, bag, drop, run, saved_files, sunk, timed_files, unwanted
 from jobs_of import executors_of, finished, kill, log_of, started, until
+from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 from test_aggregate_faults import ancestors, committed
 
@@ -46,6 +47,7 @@ def stuck_in_the_second_batch(place, process):
     assert committed(place / "checkpoint") == 1
 
 
+@pytest.mark.apart
 def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
     drop(tmp_path / "in", *timed_files(6))  # two of them in each batch
     with started("shed", tmp_path, STUCK, "local[2]") as process:
@@ -64,6 +66,7 @@ def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
     assert stats["shed"] + stats["processed"] == 80
 
 
+@pytest.mark.apart
 def test_a_killed_executor_keeps_each_record_once(spark, tmp_path):
     drop(tmp_path / "in", *timed_files(6))
     with started("shed", tmp_path, STUCK, "local-cluster[3,1,1024]") as process:
@@ -80,6 +83,7 @@ def test_a_killed_executor_keeps_each_record_once(spark, tmp_path):
     assert stats["processed"] == len(sunk(spark, tmp_path))
 
 
+@pytest.mark.apart
 def test_without_the_control_channel_nothing_is_shed(spark, tmp_path):
     files = timed_files(5)  # 5 records of e1 in each
     drop(tmp_path / "in", *files[:2])
@@ -130,9 +134,10 @@ def test_a_batch_whose_decisions_are_damaged_is_decided_about_anew(spark, tmp_pa
     drop(tmp_path / "in", *timed_files(4))
     with pytest.raises(StreamingQueryException, match="cannot do it"):
         attempt(spark, tmp_path, unwanted(spark, "e1", "e2"), 2, fails=1)
-    (tmp_path / "out-checkpoint" / "penstock" / "careful.batch").write_bytes(b"garbage")
+    for pin in saved_files(tmp_path / "out-checkpoint", "careful", "batch"):
+        pin.write_bytes(b"garbage")
     op = attempt(spark, tmp_path, unwanted(spark, "e1"), 2)
-    assert "careful.batch cannot be used" in caplog.text
+    assert "careful.batch.1 cannot be used" in caplog.text
     assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
     assert (op.stats().received, op.stats().shed, op.stats().fallbacks) == (40, 10, 0)
 
@@ -147,3 +152,37 @@ def test_another_number_of_instances_after_a_failure_keeps_each_record_once(
         attempt(spark, tmp_path, shedder, before, fails=files)
     attempt(spark, tmp_path, shedder, after)
     assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+
+
+def test_a_restart_in_the_same_process_leaves_no_stale_files(spark, tmp_path):
+    """The failed attempt of a batch has more partitions than the second one."""
+    drop(tmp_path / "in", *timed_files(8, records=10))
+    fails = tmp_path / "fails"
+    fails.touch()
+    shedder = unwanted(spark, "e1", "e2")
+    gate = penstock.shed(shedder, arrival="ts", key="entity", spill=str(tmp_path / "spill"))
+
+    def check(batches):
+        yield from batches
+        if fails.exists() and TaskContext.get().partitionId() == 6:
+            raise ValueError("cannot do it")
+
+    def attempt(partition_bytes):
+        spark.conf.set("spark.sql.files.maxPartitionBytes", partition_bytes)
+        try:
+            stream = spark.readStream.schema(TIMED).json(str(tmp_path / "in"))
+            run(stream.transform(gate).mapInArrow(check, stream.schema), tmp_path)
+        finally:
+            spark.conf.unset("spark.sql.files.maxPartitionBytes")
+
+    with pytest.raises(StreamingQueryException, match="cannot do it"):
+        attempt("1000")
+    stale = {file.name for file in (tmp_path / "spill").glob("*/[!._]*.parquet")}
+    assert len(stale) > 2
+    fails.unlink()
+    attempt("100000000")
+    files = {file.name for file in (tmp_path / "spill").glob("*/[!._]*.parquet")}
+    assert len(files) <= 2
+    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+    stats = gate.stats()
+    assert (stats.batches, stats.received, stats.shed) == (1, 80, 40)

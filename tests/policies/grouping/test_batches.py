@@ -65,7 +65,9 @@ def test_without_costs_together_is_in_order():
 
 
 @pytest.mark.parametrize(
-    "make", [*MAKERS.values(), RoundRobin, Proactive, ProactiveAsPublished], ids=str
+    "make",
+    [*MAKERS.values(), RoundRobin, Proactive, ProactiveAsPublished],
+    ids=lambda make: make.__qualname__,
 )
 def test_routers_start_at_different_instances(make):
     grouping = make(3)

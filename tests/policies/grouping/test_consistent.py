@@ -434,7 +434,7 @@ def test_bad_parameters(params, message):
 @pytest.fixture(scope="module")
 def unequal():
     """Three of ten workers are five times as powerful as the others; 80% load."""
-    results = Cluster().results(0, {}, "round_robin")
+    results = Cluster(virtual_workers=20).results(0, {}, "round_robin")
     return {name: (result, summary(result)) for name, result in results.items()}
 
 

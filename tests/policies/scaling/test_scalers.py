@@ -487,7 +487,8 @@ def test_equation_11_with_what_is_pending(pending, expected):
 @pytest.mark.parametrize("start, expected", [(100, 1), (150, 2), (160, 4)])
 def test_equation_11_removes_what_is_not_needed(start, expected):
     # 345, 645 and 705 + 60 records.
-    assert degree(PreventiveAsPublished(), line(start, -5), pending=start == 160 and 60) == expected
+    pending = 60 if start == 160 else 0
+    assert degree(PreventiveAsPublished(), line(start, -5), pending=pending) == expected
 
 
 def test_the_window_is_all_that_is_looked_at():

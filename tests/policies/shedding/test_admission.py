@@ -163,9 +163,11 @@ def test_is_corrected_as_the_plain_twin(records, target, cheap, pace, logged, an
         mine = [records[i] for i in step]
         if mine:
             assert offer(admission, mine, pace) == [twin.admit(*record, pace) for record in mine]
-        if answer and answer[0] < len(twin.entries):
-            admission.correct(answer[0], answer[1] / 4, pace)
-            twin.correct(answer[0], answer[1] / 4, pace)
+        if answer and twin.entries:
+            # One of the records that have been admitted so far.
+            number = answer[0] * len(twin.entries) // 120
+            admission.correct(number, answer[1] / 4, pace)
+            twin.correct(number, answer[1] / 4, pace)
         same(admission, twin)
     if logged and twin.entries:
         number, done = admission.request()

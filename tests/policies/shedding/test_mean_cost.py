@@ -128,3 +128,13 @@ def test_bad_parameters(params, message):
     with pytest.raises(PenstockError) as caught:
         MeanCost(**{"target": average(1), **params})
     assert str(caught.value).startswith(message)
+
+
+def test_the_lag_alone_never_makes_it_shed():
+    shedder = MeanCost(each_record("10 ms"), mean_cost_ms=1.0)
+    for _ in range(50):  # every record waits for a second longer than planned
+        shedder.observe(Feedback(0, waited_ms=101_000.0, records=100, planned_ms=1_000.0))
+    shedder.begin(0.0)
+    assert shedder.admit_together([1, 2], [0.0, 0.0], [0.0, 0.0]).tolist() == [True, True]
+    # Half of the target for the first record, and the cost of one record more for the second.
+    assert shedder.planned_ms == 5.0 + 6.0

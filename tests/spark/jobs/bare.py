@@ -1,10 +1,11 @@
 """A batch job with `balance` and `aggregate`, for an environment without any extra.
 
+The Python of the PATH is another one, and nothing names the Python of workers.
+
 Argument: the file for the results. The job also writes which optional packages it has loaded.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -14,14 +15,13 @@ import penstock
 from penstock.grouping import Proactive
 from penstock.sim import Application, simulate
 
-OPTIONAL = ("click", "highspy", "matplotlib", "pymetis", "rich")
+OPTIONAL = ("click", "highspy", "matplotlib", "prometheus_client", "pymetis", "rich")
 
 
 def double(record):
     return {"n": 2 * record["n"]}
 
 
-os.environ["PYSPARK_PYTHON"] = sys.executable
 simulated = simulate(Proactive(2), Application(records=500).stream(seed=1).provisioned(2, 1.1))
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 frame = spark.range(100).selectExpr("id as n", "id % 5 as k")

@@ -1,7 +1,9 @@
-"""A query on its own cluster; executors are added and removed while records arrive.
+"""Queries on a cluster; executors are added and removed while records arrive.
 
-Arguments: the folder to work in, and how executors are removed: `killed`, `decommissioned`, or by
-Spark's own `dynamic` allocation.
+One query after the other, each in an application of its own: executors are `killed` by the scaler,
+`decommissioned` by it, or removed by Spark's own `dynamic` allocation.
+
+Arguments: the folder to work in. Each query has a folder of its name there.
 """
 
 import logging
@@ -15,9 +17,7 @@ import penstock
 from penstock.spark.internals.jvm import as_json, status_store
 from penstock.spark.lab import StandaloneCluster, session
 
-place, way = Path(sys.argv[1]), sys.argv[2]
 PER_FILE = 40
-logging.basicConfig(filename=place / "warnings.log", level=logging.WARNING)
 
 
 class Requested(penstock.scaling.Scaler):
@@ -34,32 +34,11 @@ def work(record):
     return record
 
 
-def sent():
-    """The number of records sent so far."""
-    return PER_FILE * len(list((place / "in").glob("[0-9]*")))
-
-
-def feed():
-    """Send some more records."""
-    first = sent()
-    rows = [{"entity": f"e{n % 5}", "n": n} for n in range(first, first + PER_FILE)]
-    drop(place / "in", rows, start=first // PER_FILE)
-
-
-def reached(executors):
-    """Request a number of executors, and send records until it is reached."""
-    Requested.degree = executors
-    until(lambda: feed() or attached.stats().executors == executors, attached.stats)
-    # The routers follow from the next batch on.
-    until(lambda: feed() or op.stats().active == executors, attached.stats)
-    return attached.stats().executors
-
-
-feed()
-with StandaloneCluster(workers=3) as cluster:
-    spark = session(
+def application(cluster, way):
+    """Start an application on the cluster, of up to three executors."""
+    return session(
         cluster.url,
-        "penstock-test-scale",
+        f"penstock-test-scale-{way}",
         spark__executor__memory="512m",
         spark__executor__cores="1",
         spark__driver__host="127.0.0.1",
@@ -69,8 +48,43 @@ with StandaloneCluster(workers=3) as cluster:
         spark__dynamicAllocation__minExecutors="1",
         spark__decommission__enabled=str(way == "decommissioned").lower(),
     )
-    op = penstock.balance(work, key="entity", schema=NUMBERED, instances=3)
-    stream = spark.readStream.schema(NUMBERED).json(str(place / "in"))
+
+
+def sent(folder):
+    """The number of records sent so far."""
+    return PER_FILE * len(list(folder.glob("[0-9]*")))
+
+
+def feed(folder):
+    """Send some more records."""
+    first = sent(folder)
+    rows = [{"entity": f"e{n % 5}", "n": n} for n in range(first, first + PER_FILE)]
+    drop(folder, rows, start=first // PER_FILE)
+
+
+def reached(executors, attached, *, op, folder):
+    """Request a number of executors, and send records until it is reached."""
+    Requested.degree = executors
+
+    def fed():
+        """Send records, unless many wait: the query shall keep up on a slow machine."""
+        if sent(folder) <= op.stats().received + 3 * PER_FILE:
+            feed(folder)
+
+    until(lambda: fed() or attached.stats().executors == executors, attached.stats)
+    # The routers follow from the next batch on.
+    until(lambda: fed() or op.stats().active == executors, attached.stats)
+    return attached.stats().executors
+
+
+def scaled(cluster, way, place):
+    """Run a query whose executors change, and write down what was seen."""
+    place.mkdir()
+    folder = place / "in"
+    feed(folder)
+    spark = application(cluster, way)
+    op = penstock.balance(work, key="entity", schema=NUMBERED)  # no executor has registered yet
+    stream = spark.readStream.schema(NUMBERED).json(str(folder))
     query = start_to_parquet(stream.transform(op), place)
     attached = penstock.attach(
         query,
@@ -78,16 +92,26 @@ with StandaloneCluster(workers=3) as cluster:
         period="1 s",
         journal=place / "journal",
     )
+    query.processAllAvailable()
     found = {"dry_run": attached.stats().dry_run}
     if way != "dynamic":
-        found["executors"] = [reached(1), reached(3), reached(2)]
+        degrees = (1, 3, 2)
+        found["executors"] = [reached(one, attached, op=op, folder=folder) for one in degrees]
         penstock.detach(query)
         found["active"] = op.stats().active
         known = as_json(spark, status_store(spark).executorList(False))
         found["removed"] = [one["removeReason"] for one in known if "removeReason" in one]
     query.processAllAvailable()
-    found |= {"sent": sent(), **counts(op, "received", "processed")}
+    found |= {"sent": sent(folder), **counts(op, "received", "processed")}
     found["failures"] = attached.stats().failures
     query.stop()
     spark.stop()
-write_json(place / "stats.json", found)
+    write_json(place / "stats.json", found)
+
+
+if __name__ == "__main__":
+    main = Path(sys.argv[1])
+    logging.basicConfig(filename=main / "warnings.log", level=logging.WARNING)
+    with StandaloneCluster(workers=3) as one_cluster:
+        for one_way in ("killed", "decommissioned", "dynamic"):
+            scaled(one_cluster, one_way, main / one_way)

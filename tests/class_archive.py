@@ -1,0 +1,52 @@
+"""An archive of Spark's classes that all JVMs of the tests share, so that they start faster.
+
+A JVM of Spark loads and verifies some ten thousand classes, which takes most of its start. Java's
+class data sharing keeps them ready in one file. The file belongs to one environment: it lies
+there, and is made once.
+"""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+# A session, a query and a task in Python: the classes that almost all tests need.
+_LESSON = """
+from penstock.spark.lab import session
+spark = session("local[1]", "penstock-class-archive")
+frame = spark.range(0, 100, 1, 2).selectExpr("id % 5 AS key", "id AS n")
+same = frame.repartition(2).mapInArrow(lambda batches: batches, frame.schema)
+same.groupBy("key").count().collect()
+rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+query = rows.writeStream.format("noop").trigger(once=True).start()
+query.awaitTermination(60)
+spark.stop()
+"""
+# A JVM that cannot use the archive, such as the launcher of Spark, goes on without it, in silence.
+_SILENT = "-Xlog:disable -Xlog:all=error:stderr"
+
+
+def shared_classes() -> str:
+    """Return the options with which a JVM uses the archive; make it first if there is none."""
+    archive = Path(sys.prefix) / "spark-classes.jsa"
+    if not archive.exists():
+        _make(archive)
+    return f"-XX:SharedArchiveFile={archive} {_SILENT}" if archive.exists() else ""
+
+
+def _make(archive: Path) -> None:
+    """Make the archive by a JVM that runs a small job; without Java there is none."""
+    hidden = archive.with_suffix(f".{os.getpid()}")
+    options = f"{os.environ['JDK_JAVA_OPTIONS']} -XX:ArchiveClassesAtExit={hidden} {_SILENT}"
+    # The JVM writes the archive after Python has ended; it holds the pipe open until then.
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(  # noqa: S603 - our own lesson
+            [sys.executable, "-c", _LESSON],
+            env=os.environ | {"JDK_JAVA_OPTIONS": options},
+            capture_output=True,
+            check=False,
+            timeout=300,
+        )
+        if hidden.exists():
+            hidden.rename(archive)

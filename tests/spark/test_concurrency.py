@@ -1,0 +1,251 @@
+"""Several calls at a time, in threads or awaited: each record once, and errors name theirs."""
+
+import asyncio
+import heapq
+import threading
+import time
+
+import numpy as np
+import pytest
+from flows import NUMBERED, bag, numbered
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.errors import PythonException
+from pyspark.sql import Row
+from pyspark.sql.types import StructType
+
+import penstock
+from penstock.errors import PenstockError
+from penstock.policies.grouping import Factoring, Proactive
+from penstock.shedding import LoadAware, average
+from penstock.spark.executor.awaiting import Awaiting
+from penstock.spark.executor.function import UserFunction
+from penstock.spark.executor.threads import Threads
+
+SCHEMA = StructType().add("entity", "string").add("n", "integer")
+
+
+def rows(count):
+    return [Row(entity=f"e{n}", n=n) for n in range(count)]
+
+
+def outcomes(call, count, *, concurrency, goes_on=True, timeout_s=None):
+    awaits = asyncio.iscoroutinefunction(call)
+    function = UserFunction(
+        "op",
+        call,
+        "dict",
+        ("entity",),
+        SCHEMA,
+        SCHEMA,
+        awaits=awaits,
+        concurrency=concurrency,
+        timeout_s=timeout_s,
+    )
+    kind = Awaiting if awaits else Threads
+    return list(kind(goes_on=goes_on).calls(function, rows(count)))
+
+
+def meeting(parties):
+    """Functions that only end if so many calls are under way at a time, and never more."""
+    barrier, running, most = threading.Barrier(parties), [0], [0]
+
+    def in_threads(record):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        barrier.wait(60)
+        running[0] -= 1
+        barrier.wait(60)
+        return record
+
+    async def awaited(record):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        while most[0] < parties:
+            await asyncio.sleep(0)
+        running[0] -= 1
+        return record
+
+    return in_threads, awaited, most
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["threads", "awaited"])
+def test_so_many_calls_are_under_way_at_a_time(kind):
+    *calls, most = meeting(4)
+    found = outcomes(calls[kind], 12, concurrency=4)
+    assert sorted(number for number, _ in found) == list(range(12))
+    assert all(one.returned == [rows(12)[number].asDict()] for number, one in found)
+    assert most == [4]
+
+
+def failing(record):
+    if record["n"] == 5:
+        raise ValueError("broken")
+    return record
+
+
+async def failing_async(record):
+    if record["n"] == 5:
+        raise ValueError("broken")
+    await asyncio.sleep(0 if record["n"] < 5 else 3600)
+    return record
+
+
+@pytest.mark.parametrize("call", [failing, failing_async], ids=["threads", "awaited"])
+def test_a_failed_record_ends_the_others_and_names_itself(call):
+    found = outcomes(call, 40, concurrency=4, goes_on=False)
+    number, last = found[-1]
+    assert (number, str(last.error)) == (5, "broken")
+    assert [n for n, one in found if one.error is not None] == [5]
+
+
+def test_records_after_a_failed_one_are_called_if_failures_are_tolerated():
+    found = dict(outcomes(failing, 40, concurrency=4))
+    assert len(found) == 40
+    assert [number for number, one in found.items() if one.error is not None] == [5]
+
+
+@pytest.mark.parametrize("kind", ["threads", "awaited"])
+def test_a_hanging_call_is_an_error_of_its_record(kind):
+    released = threading.Event()
+
+    def hanging(record):
+        if record["n"] in (2, 3):
+            released.wait(60)
+        return record
+
+    async def hanging_async(record):
+        await asyncio.sleep(3600 if record["n"] in (2, 3) else 0)
+        return record
+
+    call = hanging if kind == "threads" else hanging_async
+    try:
+        found = dict(outcomes(call, 30, concurrency=2, timeout_s=0.3))
+    finally:
+        released.set()
+    assert len(found) == 30
+    errors = {number: str(one.error) for number, one in found.items() if one.error is not None}
+    assert {2, 3} <= errors.keys()
+    assert set(errors.values()) == {"no result within 0.3 s"}
+
+
+def test_costs_are_those_of_the_calls_and_not_of_waiting_for_a_thread():
+    def slow(record):
+        time.sleep(0.05)
+        return record
+
+    found = outcomes(slow, 8, concurrency=2)
+    assert all(one.cost_ms >= 50 for _, one in found)
+    # Waiting for a free thread would add 50 ms for each call before.
+    assert min(one.cost_ms for _, one in found[-2:]) < 150
+
+
+def on_servers(costs_ms, instances, servers):
+    """Makespan of longest first on all servers: an independent computation with a heap."""
+    free = [0.0] * (instances * servers)
+    for cost_ms in sorted(costs_ms, reverse=True):
+        heapq.heappush(free, heapq.heappop(free) + cost_ms)
+    return max(free)
+
+
+def of_tasks(costs_ms, found, instances, servers):
+    """Makespan of the tasks whose servers take the longest records first."""
+    loads = []
+    for instance in range(instances):
+        own = [cost for cost, task in zip(costs_ms, found, strict=True) if task == instance]
+        loads.append(on_servers(own, 1, servers))
+    return max(loads)
+
+
+def taught(kind, costs_ms, **params):
+    """A grouping that knows the cost of each key."""
+    grouping = kind(**params)
+    for instance in range(grouping.instances):
+        tracker = grouping.tracker(instance)
+        keys = np.arange(len(costs_ms))
+        messages = tracker.execute(keys, np.array(costs_ms), float(sum(costs_ms)))
+        for message in [*messages, *tracker.finish()]:
+            grouping.observe(message)
+    grouping.begin(0)
+    return grouping
+
+
+@given(
+    st.lists(st.integers(1, 100), min_size=20, max_size=60),
+    st.integers(1, 4),
+    st.integers(2, 8),
+)
+def test_clocks_are_those_of_queues_with_several_servers(costs, instances, servers):
+    """Costs are multiples of the longest one's 65,536th part, so sorting by steps is exact."""
+    costs_ms = [float(cost) for cost in costs]
+    grouping = taught(Proactive, costs_ms, instances=instances, servers=servers)
+    found = grouping.route_together(np.arange(len(costs)))
+    assert found.min() >= 0
+    assert found.max() < instances
+    ours = of_tasks(costs_ms, found, instances, servers)
+    best = on_servers(costs_ms, instances, servers)
+    assert ours <= best + 1e-6
+
+
+@given(st.integers(1, 4), st.integers(1, 8), st.integers(0, 300))
+def test_factoring_has_as_many_tasks_with_any_number_of_servers(instances, servers, records):
+    costs_ms = [10.0] * 50 + [200.0] * 5
+    grouping = taught(Factoring, costs_ms, instances=instances, servers=servers)
+    found = grouping.route_together(np.arange(records) % 55)
+    assert found.dtype == np.int32
+    assert ((found >= 0) & (found < grouping.tasks)).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"concurrency": 0}, "concurrency must be >= 1; got 0"),
+        ({"concurrency": 2.5}, "concurrency must be a whole number; got 2.5"),
+        ({"concurrency": 4, "form": "pandas"}, r"concurrency needs a function of single records"),
+        ({"concurrency": 4, "form": "arrow_iterator"}, "concurrency needs a function of single"),
+        ({"timeout": "5 s"}, "timeout needs an async function, or calls in threads"),
+        (
+            {"concurrency": 4, "shed": LoadAware(target=average("2 s")), "arrival": "ts"},
+            "concurrency must be 1 with a shedder",
+        ),
+        (
+            {"concurrency": 4, "grouping": Factoring(2)},
+            r"concurrency must be the servers of the grouping \(1\); got 4",
+        ),
+    ],
+    ids=["zero", "fraction", "pandas", "iterator", "timeout", "shed", "grouping"],
+)
+def test_mistakes_are_refused(wrong, message):
+    with pytest.raises(PenstockError, match=message):
+        penstock.balance(lambda record: record, key="entity", schema=NUMBERED, **wrong)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["threads", "awaited"])
+def test_every_record_once_with_several_calls_at_a_time(spark, kind):
+    def called(record):
+        return record
+
+    async def awaited(record):
+        await asyncio.sleep(0.001)
+        return record
+
+    func = called if kind == "threads" else awaited
+    op = penstock.balance(func, key="entity", schema=NUMBERED, instances=2, concurrency=8)
+    frame = numbered(spark, 300)
+    for _ in range(2):
+        assert bag(frame.transform(op).collect()) == bag(frame.collect())
+    assert (op.stats().processed, op.stats().failed) == (600, 0)
+
+
+@pytest.mark.spark
+def test_a_failed_record_fails_the_query_and_names_itself(spark):
+    def failing(record):  # of its own: executors cannot import this module
+        if record["n"] == 5:
+            raise ValueError("broken")
+        return record
+
+    op = penstock.balance(failing, key="entity", schema=NUMBERED, instances=2, concurrency=4)
+    message = r"'failing' failed on the record with key \{'entity': 'e5'\}: ValueError: broken"
+    with pytest.raises(PythonException, match=message):
+        numbered(spark, 60).transform(op).collect()

@@ -1,0 +1,264 @@
+"""Mutation testing: how many small changes of the source do the tests notice?
+
+Mutants are imported from memory, so no file changes. Kernels run as plain Python
+(NUMBA_DISABLE_JIT=1): nothing is compiled, and a mutant takes seconds. First the matching tests run
+without a mutant. Tests that fail or are slow without the compiler are left out. Then each mutant
+meets the others, the quickest first, until one of them fails.
+
+    python tools/mutants.py policies/scaling/preventive.py     # all mutants of one module
+    python tools/mutants.py policies control sim --sample 6    # six of each module
+"""
+
+import argparse
+import ast
+import importlib.abc
+import importlib.util
+import json
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+import numpy as np  # noqa: F401
+import pyarrow as pa  # noqa: F401
+import pyspark.sql  # noqa: F401
+import pytest
+from mutations import Mutation, mutations
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "penstock"
+TESTS = [ROOT / "tests" / name for name in ("policies", "control", "sim", "checks")]
+# Longest computing time of a test without the compiler, and longest time of all tests of a mutant.
+SLOW_S, ENOUGH_S = 0.5, 120.0
+KILLED, SURVIVED = 1, 0
+
+
+class Mutant(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports a changed module in the place of the true one."""
+
+    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
+        self.name, self.path, self.tree = name, path, tree
+
+    def find_spec(self, name: str, *_: object) -> Any:  # noqa: ANN401 - a spec, or None
+        """Return the spec of the changed module."""
+        if name != self.name:
+            return None
+        return importlib.util.spec_from_file_location(name, self.path, loader=self)
+
+    def get_source(self, name: str) -> str:
+        """Return the true source, for tracebacks."""
+        return self.path.read_text()
+
+    def get_code(self, name: str) -> CodeType:
+        """Return the changed code."""
+        return compile(self.tree, str(self.path), "exec")
+
+    def get_filename(self, name: str) -> str:
+        """Return the path of the true module."""
+        return str(self.path)
+
+
+class TooSlow(BaseException):
+    """Ends a slow test. It is no Exception: Hypothesis would try smaller inputs for minutes."""
+
+
+class Choice:
+    """A plugin of pytest that runs known tests, the quickest first, or measures all of them."""
+
+    def __init__(self, known_s: dict[str, float] | None) -> None:
+        self.known_s = known_s
+        # A mutant may be slower than the true source, but not endless.
+        self.limit_s = SLOW_S if known_s is None else 10 * SLOW_S
+        self.passed_s: dict[str, float] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the known tests only."""
+        if self.known_s is not None:
+            chosen = [item for item in items if item.nodeid in self.known_s]
+            items[:] = sorted(chosen, key=lambda item: self.known_s[item.nodeid])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        """Stop a test that is too slow."""
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember quick tests that pass."""
+        if report.when == "call" and report.passed:
+            self.passed_s[report.nodeid] = report.duration
+
+
+def run_tests(files: list[Path], choice: Choice) -> int:
+    """Run tests in this process, without a word; return the code of pytest."""
+    quiet = ["-q", "-x" if choice.known_s is not None else "--tb=no", "-p", "no:cacheprovider"]
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+    def stop(*_: object) -> None:
+        raise TooSlow
+
+    signal.signal(signal.SIGVTALRM, stop)
+    options = ["-W", "ignore::RuntimeWarning", "--doctest-glob=", "-m", "not spark"]
+    return pytest.main([*quiet, *options, *map(str, files)], plugins=[choice])
+
+
+def forked(work: Callable[[], int]) -> int:
+    """Start a process that ends with the code that `work` returns; return its id."""
+    process = os.fork()
+    if process:
+        return process
+    code = KILLED
+    try:
+        code = int(bool(work()))
+    except BaseException:  # noqa: S110 - a mutant that cannot even be imported is noticed
+        pass
+    finally:
+        os._exit(code)
+
+
+def waited(process: int, limit_s: float) -> int:
+    """Return the code of a process; one that does not end is ended, and counts as noticed."""
+    end_s = time.monotonic() + limit_s
+    while time.monotonic() < end_s:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return KILLED
+
+
+def baseline(file: Path) -> dict[str, float]:
+    """Return the durations of the tests of a file that pass quickly without the compiler."""
+    with tempfile.NamedTemporaryFile() as found:
+
+        def work() -> int:
+            choice = Choice(None)
+            run_tests([file], choice)
+            Path(found.name).write_text(json.dumps(choice.passed_s))
+            return SURVIVED
+
+        waited(forked(work), 10 * ENOUGH_S)
+        text = Path(found.name).read_text()
+        return json.loads(text) if text else {}
+
+
+def dotted(module: Path) -> str:
+    """Return the name of a module."""
+    parts = ("penstock", *module.relative_to(SOURCE).with_suffix("").parts)
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def public(module: Path) -> set[str]:
+    """Return the classes and functions that a module defines for others."""
+    body = ast.parse(module.read_text()).body
+    names = {one.name for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
+    return {name for name in names if not name.startswith("_")}
+
+
+def naming(names: set[str], stem: str) -> list[Path]:
+    """Return the test files that use some names, those that do so most often first."""
+    words = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
+    found = {}
+    for file in sorted(one for folder in TESTS for one in folder.rglob("test_*.py")):
+        count = len(words.findall(file.read_text()))
+        found[file] = count + (1_000 if file.stem == f"test_{stem}" else 0)
+    return sorted((file for file in found if found[file]), key=lambda file: -found[file])
+
+
+def matching(module: Path, most: int) -> list[Path]:
+    """Return the test files of a module, or else those of the modules that import it."""
+    files = naming(public(module), module.stem)
+    if not files:
+        users = (
+            one for one in SOURCE.rglob("*.py") if f"{dotted(module)} import" in one.read_text()
+        )
+        files = naming({name for one in users for name in public(one)}, module.stem)
+    return files[:most]
+
+
+def survives(module: Path, mutation: Mutation, known_s: dict[str, float]) -> bool:
+    """Return whether all tests pass with a mutant."""
+    files = sorted({ROOT / test.split("::")[0] for test in known_s})
+
+    def work() -> int:
+        sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
+        return run_tests(files, Choice(known_s))
+
+    limit_s = 30 + 5 * sum(known_s.values())
+    return waited(forked(work), min(limit_s, ENOUGH_S)) == SURVIVED
+
+
+def modules_of(places: list[str]) -> list[Path]:
+    """Return the modules of folders and files below src/penstock."""
+    found: list[Path] = []
+    for place in places:
+        path = SOURCE / place
+        if not path.exists():
+            raise SystemExit(f"modules must be below {SOURCE.relative_to(ROOT)}; got {place!r}")
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return found
+
+
+def tried(module: Path, options: argparse.Namespace, known: dict[Path, dict[str, float]]) -> Any:  # noqa: ANN401
+    """Try mutants of a module; return their number, and the survivors."""
+    drawn = mutations(module.read_text())
+    # By the name, so that the mutants of a module do not depend on the other modules.
+    generator = random.Random(f"{options.seed} {module.name}")  # noqa: S311 - no secret
+    if options.sample is not None and len(drawn) > options.sample:
+        drawn = sorted(generator.sample(drawn, options.sample), key=lambda one: one.line)
+    files = matching(module, options.files) if drawn else []
+    for file in files:
+        if file not in known:
+            known[file] = baseline(file)
+    tests = {test: s for file in files for test, s in known[file].items()}
+    if drawn and not tests:
+        print(f"{module.relative_to(SOURCE)}: no test that passes without the compiler names it")
+        return len(drawn), drawn
+    return len(drawn), [one for one in drawn if survives(module, one, tests)]
+
+
+def main() -> int:
+    """Try mutants of modules, print the survivors and the score."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="+", help="files or folders below src/penstock")
+    parser.add_argument("--sample", type=int, help="mutants of each module; all by default")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
+    parser.add_argument("--files", type=int, default=2, help="test files of each module")
+    parser.add_argument("--least", type=float, default=0.0, help="least score, or code 1")
+    options = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT / "src"))
+    known: dict[Path, dict[str, float]] = {}
+    total = left = 0
+    for module in modules_of(options.modules):
+        count, survivors = tried(module, options, known)
+        total, left = total + count, left + len(survivors)
+        if count:
+            print(
+                f"{module.relative_to(SOURCE)}: {count - len(survivors)} of {count} noticed",
+                flush=True,
+            )
+        for one in survivors:
+            print(f"  line {one.line}: {one.before!r} -> {one.after!r}", flush=True)
+    score = (total - left) / total if total else 1.0
+    print(f"{total - left} of {total} mutants are noticed: {score:.1%}")
+    return 0 if score >= options.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
