@@ -8,7 +8,17 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench docs clean java
+.PHONY: help demo test check bench soak mutants versions docs clean java
+# Processes that run tests at a time: most of them wait for Spark.
+PROCESSES ?= 3
+# All verbs are tried on the oldest and the newest patch of every supported version of Spark.
+VERSIONS ?= 4.1.0 4.1.4 4.2.0 4.2.1 4.3.0
+# Random queries that `make soak` tries, and its seed.
+SHAPES ?= 300
+SEED ?= 1000
+# Modules that `make mutants` changes, and mutants of each of them.
+MODULES ?= policies control sim
+MUTANTS ?= 6
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -17,7 +27,18 @@ demo: $(INSTALLED) java  ## Run the main job: a stream with Spark's own shuffle,
 	$(BIN)/penstock demo
 
 test: $(READY) java  ## Run all tests, those on real Spark too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+
+soak: $(READY) java  ## Run the long tests: random queries, more random inputs, all scripts
+	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
+	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
+	PENSTOCK_LONG_SCRIPTS=1 $(BIN)/python -m pytest tests/spark/test_scripts.py
+
+mutants: $(READY)  ## Change the source a little, and list the changes that no test notices
+	$(BIN)/python tools/mutants.py $(MODULES) --sample $(MUTANTS)
+
+versions: $(READY) java  ## Try all verbs on every supported version of Spark
+	PENSTOCK_VERSIONS="$(VERSIONS)" $(BIN)/python -m pytest tests/spark/test_versions.py
 
 check: $(READY)  ## Run the linters and the type checker
 	$(BIN)/ruff check .
@@ -29,6 +50,8 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/policies.py
 	$(BIN)/python benchmarks/placers.py
 	$(BIN)/python benchmarks/balance.py
+	$(BIN)/python benchmarks/stragglers.py
+	$(BIN)/python benchmarks/size.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/scale.py
@@ -36,12 +59,16 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/collocate.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/task.py
+	$(BIN)/python benchmarks/driver.py
+	$(BIN)/python benchmarks/diagnose.py
+	$(BIN)/python benchmarks/metrics.py
 
 docs: $(READY) java  ## Draw the pictures of the papers' figures again
 	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
 clean:  ## Remove the environment, caches and results
-	rm -rf $(VENV) penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .versions penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src -name '*.nb[ic]' -delete
 
 java:
