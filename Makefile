@@ -9,6 +9,8 @@ READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench soak mutants versions docs clean java
+# Spark starts many Python processes: without compiled modules each of them would compile again.
+unexport PYTHONDONTWRITEBYTECODE
 # Processes that run tests at a time: most of them wait for Spark.
 PROCESSES ?= 3
 # All verbs are tried on the oldest and the newest patch of every supported version of Spark.

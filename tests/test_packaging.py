@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import venv
 from importlib.metadata import distribution
@@ -12,16 +11,13 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from processes import ran
+
 ROOT = Path(__file__).parents[1]
 JOB = ROOT / "tests" / "spark" / "jobs" / "bare.py"
+PIP = [sys.executable, "-m", "pip"]
 
 pytestmark = pytest.mark.spark
-
-
-def run(*command, **options):
-    return subprocess.run(  # noqa: S603
-        command, capture_output=True, text=True, timeout=600, check=False, **options
-    )
 
 
 def required(name, seen):
@@ -49,13 +45,13 @@ def bare(tmp_path_factory):
     """The Python of an environment with the wheel and its required dependencies only."""
     folder = tmp_path_factory.mktemp("wheel")
     options = "--no-deps", "--no-build-isolation", "--no-index", "--quiet"
-    built = run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", folder, ROOT)
+    built = ran([*PIP, "wheel", *options, "--wheel-dir", folder, ROOT])
     assert built.returncode == 0, built.stderr
     (wheel,) = folder.glob("penstock-*.whl")
     venv.create(folder / "env", symlinks=True)
     python = folder / "env" / "bin" / "python"
     options = "--no-deps", "--no-index", "--quiet"
-    done = run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel)
+    done = ran([*PIP, "--python", python, "install", *options, wheel])
     assert done.returncode == 0, done.stderr
     (packages,) = (folder / "env" / "lib").glob("python*/site-packages")
     seen = {}
@@ -79,7 +75,7 @@ def test_operators_and_the_simulator_need_no_extra(bare, tmp_path):
     (other / "python3").symlink_to(Path(sys.base_prefix) / "bin" / "python3")  # has no packages
     environment = {name: value for name, value in os.environ.items() if "PYTHON" not in name}
     environment["PATH"] = f"{other}:{environment['PATH']}"
-    done = run(bare, "-I", JOB, tmp_path / "found.json", cwd=tmp_path, env=environment)
+    done = ran([bare, "-I", JOB, tmp_path / "found.json"], cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["doubled"] == list(range(0, 200, 2))
@@ -90,7 +86,7 @@ def test_operators_and_the_simulator_need_no_extra(bare, tmp_path):
 
 
 def test_the_command_line_names_its_extra(bare):
-    done = run(bare.parent / "penstock", "--help")
+    done = ran([bare.parent / "penstock", "--help"])
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.strip().endswith("run: pip install 'penstock[cli]'")
     assert len(done.stderr.strip().splitlines()) == 1

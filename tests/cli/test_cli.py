@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from operator import attrgetter
 
 import pytest
 
 from penstock.cli import main
+from processes import ran
 
 RANDOM = """
 import numpy as np
@@ -138,14 +138,10 @@ def command(monkeypatch, capsys):
 
 
 def process(*args, cwd=None, env=None):
-    return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "penstock", *map(str, args)],
-        capture_output=True,
-        text=True,
+    return ran(
+        [sys.executable, "-m", "penstock", *args],
         cwd=cwd,
         env={**os.environ, "COLUMNS": "200", **(env or {})},
-        timeout=300,
-        check=False,
     )
 
 

@@ -1,7 +1,6 @@
 """`penstock diagnose` as a user meets it."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from penstock.cli import main
+from processes import ran
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "diagnosis"))
 from written import Writer
@@ -94,7 +94,7 @@ def test_the_guide_shows_what_the_command_prints(monkeypatch, capsys):
 def test_a_missing_package_is_one_line_with_the_way_out(log):
     code = "import sys; sys.modules['msgspec'] = None; from penstock.cli import main; main()"
     command = [sys.executable, "-c", code, "diagnose", str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = ran(command)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "penstock: penstock diagnose needs msgspec; run: pip install 'penstock[diagnose]'\n"

@@ -1,11 +1,11 @@
 """An installation without optional packages: one line with the command that installs them."""
 
-import subprocess
 import sys
 
 import pytest
 
 from penstock.cli import doctor
+from processes import ran
 
 WITHOUT = """
 import sys
@@ -19,13 +19,7 @@ main()
 
 def command(*args, without=()):
     """Run a command in a Python that lacks some packages."""
-    return subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", WITHOUT.format(modules=without, args=list(map(str, args)))],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return ran([sys.executable, "-c", WITHOUT.format(modules=without, args=list(map(str, args)))])
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
@@ -56,9 +50,7 @@ def test_without_matplotlib_other_commands_work():
 
 def test_plots_without_matplotlib_are_one_clear_error():
     code = "import sys; sys.modules['matplotlib'] = None; import penstock.plots"
-    done = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = ran([sys.executable, "-c", code])
     last = done.stderr.strip().splitlines()[-1]
     assert last == (
         "penstock.errors.PenstockError: a plot needs matplotlib; run: pip install 'penstock[plots]'"

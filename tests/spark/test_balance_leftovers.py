@@ -1,6 +1,5 @@
 """Sessions and executors that cannot do it, and routing that is the simulator's."""
 
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -9,7 +8,7 @@ import numpy as np
 import py4j
 import pyspark
 import pytest
-from flows import WAIT_S, numbered
+from flows import numbered
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -19,6 +18,7 @@ from penstock.aggregators import Count
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
 from penstock.spark.executor.shipping import shipped
+from processes import ran
 
 pytestmark = pytest.mark.spark
 
@@ -68,13 +68,7 @@ print(list(function(iter([1, 2]))))
 def run_bare(bare, function, *flags):
     """Run a function in a Python that has what is in a folder, and nothing else."""
     (bare / "function").write_bytes(cloudpickle.dumps(function))
-    return subprocess.run(  # noqa: S603 - this test's own script
-        [sys.executable, "-I", "-S", *flags, "-c", RUN, str(bare), str(bare / "function")],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
+    return ran([sys.executable, "-I", "-S", *flags, "-c", RUN, bare, bare / "function"])
 
 
 def doubled():

@@ -8,11 +8,12 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from processes import ran
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = "benchmarks", "examples"
@@ -121,14 +122,7 @@ def run(script, folder):
 
 
 def started(script, options, folder):
-    return subprocess.run(  # noqa: S603 - scripts of this project
-        [sys.executable, str(ROOT / script), *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    return ran([sys.executable, ROOT / script, *options], cwd=folder)
 
 
 @pytest.mark.spark

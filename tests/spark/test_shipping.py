@@ -3,13 +3,13 @@
 import os
 import pickle
 import socket
-import subprocess
 import sys
 
 import pytest
 from pyspark import cloudpickle
 
 from penstock.spark.executor.shipping import shipped
+from processes import ran
 
 linux_only = pytest.mark.skipif(
     not hasattr(socket, "TCP_QUICKACK"), reason="only Linux delays and hastens acknowledgements"
@@ -97,9 +97,7 @@ def test_every_task_asks_again(connection, run):
 
 @linux_only
 def test_connections_stay_open_and_no_file_leaks():
-    done = subprocess.run(  # noqa: S603 - the script above
-        [sys.executable, "-c", MANY_TASKS], capture_output=True, text=True, check=False
-    )
+    done = ran([sys.executable, "-c", MANY_TASKS])
     assert done.stdout == "done\n", done.stderr
 
 

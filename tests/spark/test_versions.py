@@ -5,13 +5,14 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from jobs_of import JOBS
 from pyspark import __version__ as installed
+
+from processes import ran
 
 pytestmark = pytest.mark.spark
 
@@ -27,9 +28,7 @@ def path_of(version):
         packages = [f"pyspark=={version}", "py4j==0.10.9.9"]
         if version.startswith("4.1."):
             packages.append("pyarrow==25.0.1")  # Spark 4.1 does not work with newer ones
-        done = subprocess.run(  # noqa: S603 - pip
-            [*command, str(folder), *packages], capture_output=True, text=True, check=False
-        )
+        done = ran([*command, folder, *packages])
         if done.returncode:
             pytest.skip(f"PySpark {version} cannot be installed: {done.stderr.strip()[-300:]}")
     return str(folder)
@@ -42,14 +41,7 @@ def test_all_verbs_work(tmp_path, version):
         paths.insert(0, path_of(version))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     environment.pop("SPARK_HOME", None)
-    done = subprocess.run(  # noqa: S603 - this test's own job
-        [sys.executable, str(JOBS / "smoke.py"), str(tmp_path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = ran([sys.executable, JOBS / "smoke.py", tmp_path], env=environment)
     assert done.returncode == 0, done.stderr[-3_000:]
     found = json.loads((tmp_path / "found.json").read_text())
     everything = list(range(60))

@@ -68,6 +68,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "8",
+        "spark.python.daemon.module": "penstock.spark.executor.daemon",
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{log4j}"',
     }
     if master.startswith("local"):
