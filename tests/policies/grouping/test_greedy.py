@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twins import optimum
 
-from penstock.policies.grouping.greedy import assign, following, give, least_loaded
+from penstock.policies.grouping.greedy import assign, chosen_by, give, least_loaded
 
 
 def greedy(costs, k, now=None, slowdown=None):
@@ -67,8 +67,10 @@ def test_ties_go_to_the_first():
 
 
 def test_small_steps():
-    assert [following(turn, 3) for turn in range(3)] == [1, 2, 0]
-    assert following(0, 1) == 0
+    loads = np.array([3.0, 1.0, 2.0])
+    assert [chosen_by(turn, loads) for turn in range(3)] == [(0, 1), (1, 2), (2, 0)]
+    assert chosen_by(0, loads[:1]) == (0, 0)
+    assert chosen_by(-1, loads) == (1, -1)
     clocks = np.array([5.0, 7.0])
     give(0, 2.0, 6.0, clocks, np.array([3.0, 1.0]))
     assert clocks.tolist() == [12.0, 7.0]
