@@ -40,6 +40,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (not has(item, "apart"), not has(item, "spark")))
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to run without groups: each process would start all clusters of the tests again."""
+    if "PYTEST_XDIST_WORKER" in os.environ and any(
+        "@" not in item.nodeid for item in grouped(session)
+    ):
+        raise pytest.UsageError("pytest-xdist does not group tests; install the pinned pytest")
+
+
+def grouped(session: pytest.Session) -> list[pytest.Item]:
+    return [item for item in session.items if has(item, "xdist_group")]
+
+
 def has(item: pytest.Item, marker: str) -> bool:
     return item.get_closest_marker(marker) is not None
 
