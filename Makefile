@@ -29,7 +29,7 @@ demo: $(INSTALLED) java  ## Run the main job: a stream with Spark's own shuffle,
 	$(BIN)/penstock demo
 
 test: $(READY) java  ## Run all tests, those on real Spark too
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 soak: $(READY) java  ## Run the long tests: random queries, more random inputs, all scripts
 	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
