@@ -66,7 +66,7 @@ class CountedFile(io.RawIOBase):
 
 
 def parts_of(file: BinaryIO, name: str) -> Parts:
-    """Return the plain content of a log in parts; the first bytes of the file tell its codec.
+    """Return the plain content of a log in parts; the first bytes of the file have its codec.
 
     Args:
         file: file that has been opened for reading bytes.

@@ -2,8 +2,8 @@
 
 Loads are in points: a worker that is busy all the time has 100. The paper does not print the load
 of its workers; ours have 50 points on average. A generated stream of the same shape replaces the
-paper's Wikipedia stream: three operators of 100 key groups on 20 workers, with popular key groups
-and rates that drift and jump.
+paper's Wikipedia stream. It has three operators of 100 key groups on 20 workers, with popular key
+groups, and rates that drift and jump.
 """
 
 import time

