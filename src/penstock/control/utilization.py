@@ -3,8 +3,8 @@
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 
-# Records per instance from which on a batch shows how busy instances are, and batches on one
-# executor after which an instance has the speed of that executor.
+# A batch with so many records per instance shows how busy instances are. After so many batches on
+# one executor, an instance has the speed of that executor.
 _TELLING = 50
 _STAYED = 8
 # Utilization of an instance that is as busy as the mean. A batch has no load of its own: it ends

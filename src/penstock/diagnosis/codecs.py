@@ -120,6 +120,7 @@ def _zstd(file: _Rewound) -> Parts:
             try:
                 part = stream.read(_ZSTD_PART)
             except OSError as error:
+                # The message is Arrow's only sign of a stream that was cut.
                 if "runcated" in str(error):
                     raise TruncatedError from None
                 raise PenstockError(f"the zstd stream is broken: {error}") from None

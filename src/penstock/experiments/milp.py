@@ -205,8 +205,8 @@ def edits_cluster(seed: int) -> Cluster:
 def edits(seed: int) -> Iterator[np.typing.NDArray[np.float64]]:
     """Yield the loads of all key groups, period by period.
 
-    Places are even, because the paper invents them. Articles are not: each key group of the other
-    operators has a popularity that drifts, and from time to time is in the news for a while.
+    Places are even, because the paper invents them. Articles are not. Each key group of the other
+    operators has a popularity that drifts, and from time to time it is in the news for a while.
     """
     rng = np.random.default_rng((seed, 3))
     popularity = rng.lognormal(0.0, 0.4, 200)

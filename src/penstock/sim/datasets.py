@@ -22,8 +22,8 @@ def package(name: str) -> Any:  # noqa: ANN401 - packages without types
 class Words:
     """Words of English texts, drawn one by one by their frequencies.
 
-    The frequencies are those of the package `wordfreq` (books, subtitles, news, Twitter and more):
-    some 300,000 words, of which the most frequent, "the", has a share of about 5%.
+    The frequencies are those of the package `wordfreq` (books, subtitles, news, Twitter and more).
+    It has some 300,000 words, of which the most frequent, "the", has a share of about 5%.
 
     Attributes:
         records: length of the stream.

@@ -207,8 +207,8 @@ class RoutedOperator(ABC):
         """Send every record to its destination, with its columns named by their numbers.
 
         Columns of Penstock's own follow: the hash of the key and the number of the partition.
-        Further ones are the size if costs follow it, the time of arrival if the operator sheds, and
-        the hash of the record if `record` is true.
+        Further ones are the size if costs follow it, and the time of arrival if the operator sheds.
+        The last one is the hash of the record, if `record` is true.
         """
         decided = self._decide(spark, frame, keys)
         records, spec = decided.frame, decided.spec

@@ -50,7 +50,7 @@ class Factoring(Proactive):
 
     with $w_1$ about the size $f W / r k$ of a first task. Small tasks absorb large errors, and cost
     more overhead. Each router rehearses some pairs of $f$ and $r$, and takes the one with the
-    shortest mean duration of the batch. It draws random costs with the known means and spreads,
+    shortest mean duration of the batch. It draws random costs with the known means and spreads. It
     schedules the tasks on slots of the known speeds, and adds the known overhead of each task. If
     all costs are known and all workers are equal, everything goes to one task per instance.
 
