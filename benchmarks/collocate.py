@@ -1,6 +1,6 @@
 """How many bytes between executors does `penstock.attach(place=...)` save by collocation?
 
-Two stateful operators in a row (deduplication) have the same key: partition i of the first one
+Two stateful operators in a row (deduplication) have the same key. Partition i of the first one
 sends only to partition i of the second one. As in the ALBIC paper, such partitions start on
 different executors. Without Penstock they stay there; with `penstock.attach` they are collocated.
 `spark.shuffle.readHostLocalDisk=false` makes executors on one machine count as remote.

@@ -1,7 +1,7 @@
 """Does the size of records balance a CPU-bound function whose cost follows it?
 
 The function compresses texts (zlib, level 9) and hashes the result (SHA-256). Sizes of texts are
-heavy-tailed: 16 KB times Pareto(1.2), at most 8 MB. Keys, the sources of texts, tell nothing about
+heavy-tailed: 16 KB times Pareto(1.2), at most 8 MB. Keys, the sources of texts, show nothing about
 them. Two instances on two cores; nothing sleeps, so an idle machine is needed. All ways run the
 same batches. Busy times are those inside of the function.
 

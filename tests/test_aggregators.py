@@ -222,7 +222,7 @@ def test_bad_parameters(make, message):
 
 
 class WithLock:
-    """Counts with a state that pickle refuses; it says how to write and read it."""
+    """Counts with a state that pickle refuses; it has methods that write and read it."""
 
     def zero(self):
         return [threading.Lock(), 0]

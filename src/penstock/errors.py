@@ -9,7 +9,7 @@ class PenstockError(ValueError):
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first line of an error's message that says something.
+    r"""Return the first line of an error's message that has information.
 
     Example:
         >>> first_line(ValueError("no such column\nat org.apache.spark..."))

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.checks import discover
 from penstock.cli import main, reproduce
+from penstock.cli.app import app
 from penstock.cli.console import blocks, columns, output
 from penstock.experiments import EXPERIMENTS
 from penstock.experiments.batch_trials import BatchTrial
@@ -48,6 +49,15 @@ def assert_readable(text):
     assert "…" not in text
     assert max(len(line.rstrip()) for line in lines) <= WIDTH
     return lines
+
+
+def test_the_summary_of_every_command_is_whole(printed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    text = printed("--help")
+    assert_readable(text)
+    assert "..." not in text.split("Commands:")[1]
+    for name in app.commands:
+        assert f"\n  {name} " in text
 
 
 def test_every_experiment_has_one_line(printed):

@@ -20,8 +20,8 @@ FOUR = {"1": 1, "2": 1, "3": 1, "4": 1}
 class Simulated:
     """A cluster in which moves happen as planned, and key groups load their state first.
 
-    Key groups that come to an executor may have more to do from then on than the plan could know,
-    until a period in which nothing is moved.
+    Key groups that come to an executor may have more to do from then on than the plan could know.
+    It ends with a period in which nothing is moved.
     """
 
     def __init__(self, busy_ms, where, executors, *, slow=None, grows=None, noise=0.0, seed=0):
@@ -80,7 +80,7 @@ class Simulated:
 
 
 class Told(Placer):
-    """Places key groups as a function says."""
+    """Places key groups by a function."""
 
     def __init__(self, where, **budget):
         super().__init__(**budget)

@@ -50,8 +50,8 @@ def assert_in_order(model):
 @settings(deadline=None, max_examples=150)
 @given(RECORDS, st.integers(1, 8), st.integers(0, 5))
 def test_is_the_plain_twin(records, capacity, seed):
-    # Which of several keys with the smallest count is evicted is not defined: the twin evicts
-    # what the model did, and makes sure that its count was the smallest.
+    # It is not defined which of several keys with the smallest count is evicted. The twin evicts
+    # the same key as the model, and makes sure that its count was the smallest.
     model, twin = SpaceSaving(capacity, seed), PlainTable(capacity)
     for key, cost in records:
         before = set(model.keys().tolist())

@@ -1,4 +1,4 @@
-"""Mistakes in aggregations are refused before a job starts, and failures say where and why."""
+"""Mistakes in aggregations are refused before a job starts, and failures name place and reason."""
 
 import threading
 

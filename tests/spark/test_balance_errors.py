@@ -1,4 +1,4 @@
-"""Mistakes are refused before a job starts, and failures say where and why."""
+"""Mistakes are refused before a job starts, and failures name place and reason."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""By how many records a source is behind, from what it tells of its offsets."""
+"""Number of records that a source is behind by, from the offsets that it reports."""
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ def test_who_has_read_all_is_not_behind_and_who_has_not_is_by_the_rest(end, more
     latest = {topic: {p: n + more for p, n in ps.items()} for topic, ps in end.items()}
     partitions = sum(len(ps) for ps in end.values())
     assert offsets_behind({"latestOffset": latest, "endOffset": end}) == more * partitions
-    # A topic that was made anew has fewer.
+    # A topic that was created again has fewer.
     assert offsets_behind({"latestOffset": end, "endOffset": latest}) == 0
 
 

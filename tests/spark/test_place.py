@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 @pytest.mark.parametrize("sink", ["placed", "plain"])
 def test_key_groups_go_where_the_placer_says(tmp_path, sink):
     if sink == "placed":
-        # The driver dies after the moves; the next one has to make them anew.
+        # The driver dies after the moves; the next one has to make them again.
         with started("place", tmp_path, "endless") as process:
             until((tmp_path / "gathered").exists, process, "place", tmp_path)
             kill(process)

@@ -34,7 +34,7 @@ LONG = {
     "examples/place_airline.py",
     "examples/scale_waves.py",
 }
-# More of what examples can do, each with a line that says whether the account is right.
+# More of what examples can do, each with a line that shows whether the account is right.
 LARGER = {
     "flights": (
         "aggregate_naive_bayes --flights 20000 --files 2",

@@ -12,6 +12,7 @@ from penstock.checks.records import (
     must_not_grow,
     must_repeat,
     must_resume,
+    read_only,
     records,
 )
 from penstock.policies.grouping import Grouping
@@ -72,14 +73,8 @@ def check_inputs_kept(grouping: Grouping) -> None:
     """Inputs are not changed, and may be read-only."""
     keys, _ = records(27, 100)
     now = np.arange(100, dtype=np.float64)
-    keys.flags.writeable = now.flags.writeable = False
-    try:
+    with read_only(keys, now, method=f"{name_of(grouping)}.route"):
         grouping.clone().route(keys, now)
-    except ValueError as error:
-        raise AssertionError(
-            f"{name_of(grouping)}.route must accept read-only arrays and not change them; "
-            f"it raised {error}"
-        ) from error
 
 
 def check_empty(grouping: Grouping) -> None:

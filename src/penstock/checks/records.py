@@ -1,6 +1,7 @@
 """Records that checks are made with, and comparisons that explain a difference."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -116,6 +117,24 @@ def must_not_grow(policy: P, driven: Callable[[P, int], object], seeds: range) -
         f"the memory of {name_of(policy)} must not grow with the stream; "
         f"it went from {before} to {one.memory_bytes} bytes"
     )
+
+
+@contextmanager
+def read_only(*arrays: npt.NDArray[Any], method: str) -> Iterator[None]:
+    """Raise an AssertionError if a method writes to its inputs, or needs writable ones.
+
+    Args:
+        arrays: inputs of the method, which become read-only.
+        method: name of the method for messages.
+    """
+    for array in arrays:
+        array.flags.writeable = False
+    try:
+        yield
+    except ValueError as error:
+        raise AssertionError(
+            f"{method} must accept read-only arrays and not change them; it raised {error}"
+        ) from error
 
 
 def must_equal(found: npt.ArrayLike, expected: npt.ArrayLike, duty: str) -> None:

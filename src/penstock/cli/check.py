@@ -16,9 +16,10 @@ from penstock.policies.shedding import Shedder, average
 @click.argument("policy")
 @click.option("--instances", default=5, help="Number of instances of a grouping.")
 def check(policy: str, instances: int) -> int:
-    """Run the conformance suite on POLICY, a class of your own: module:Class or file.py:Class.
+    """Run the conformance suite on a policy of your own.
 
-    The policy may be a grouping, a shedder, a scaler, or a placer.
+    POLICY is a class, as module:Class or file.py:Class. It may be a grouping, a shedder, a scaler,
+    or a placer.
     """
     cls = load(policy, Grouping, Shedder, Scaler, Placer)
     given = {"grouping": instances, "shedder": average("20 ms"), "scaler": 8, "placer": 10}

@@ -46,7 +46,7 @@ _CAPTION = (
 )
 @click.option("--batches", default=job.BATCHES, help="Micro-batches of each of the two runs.")
 def demo(out: Path, batches: int) -> None:
-    """Run a stream with Spark's own shuffle, then with Penstock, and compare."""
+    """Compare Spark's own shuffle with Penstock on one stream."""
     whole("--batches", batches, least=2)
     writable_folder("--out", out)
     needs("matplotlib", extra="plots", what="the report")

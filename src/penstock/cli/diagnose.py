@@ -30,7 +30,7 @@ _LONG_BYTES = 20e6
 @click.option("--html", type=click.Path(path_type=Path), help="File for a page with pictures.")
 @click.option("--queries", default=3, help="Queries of a log that are printed.")
 def diagnose(path: Path, *, json_file: Path | None, html: Path | None, queries: int) -> None:
-    """Find out what is slow in a Spark job, and why, from its event log.
+    """Find out from an event log what is slow in a Spark job.
 
     PATH is an event log (spark.eventLog.enabled=true), the folder of a rolling log, or a folder
     with several logs. The job needs no change and no Penstock.

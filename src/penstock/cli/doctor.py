@@ -18,7 +18,11 @@ from penstock.spark.lab.doctor import spark_version, try_session
 
 @click.command
 def doctor() -> int:
-    """Check Python, Java, Spark, compiled kernels, a local Spark session, and list extras."""
+    """Check whether this machine can run Penstock.
+
+    The checks are: Python, Java, Spark, compiled kernels, and a local Spark session. A list of
+    installed and missing extras follows.
+    """
     checks: list[tuple[str, Callable[[], str]]] = [
         ("Python", _python),
         ("Java", lambda: f"{java_version()} ({java_command()})"),

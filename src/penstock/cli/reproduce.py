@@ -80,9 +80,9 @@ def reproduce(
     scaler: tuple[str, ...],
     placer: tuple[str, ...],
 ) -> None:
-    """Run a figure of a paper, and compare the paper's claims with our measurements.
+    """Run a figure of a paper, and check the claims of the paper.
 
-    Example: penstock reproduce posg-provisioning --streams 20 --out penstock-out
+    Example: penstock reproduce posg-provisioning --streams 20 --out results
     """
     if table:
         _tables(table)

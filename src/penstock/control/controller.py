@@ -16,16 +16,14 @@ from penstock.control.occupancy import Workers
 from penstock.control.operator_policies import OperatorPolicies
 from penstock.control.pins import Pins
 from penstock.control.reports import ExecutionReport, Report, RouterReport, unpack_costs
+from penstock.control.saved import read_saved, saved_bytes
 from penstock.control.snapshots import Snapshot, read_pin
 from penstock.control.stats import FinishedBatch, OperatorStats
 from penstock.control.timeline import Work
 from penstock.control.utilization import Utilization
 from penstock.control.warnings import about_batch, about_execution, about_executors, about_router
 from penstock.errors import PenstockError
-from penstock.policies import codec
 from penstock.policies.kernels import Float64
-
-_SAVED = "penstock-operator"
 
 
 class Controller:
@@ -328,25 +326,16 @@ class Controller:
     def save(self) -> bytes:
         """Return everything learnt, to be kept beyond this process."""
         with self._lock:
-            learnt = np.frombuffer(self._policies.snapshot(), dtype=np.uint8)
-            instances = np.array([self.active])
-            arrays = {"instances": instances, "learnt": learnt, "routed": self._routed}
-            return codec.encode(_SAVED, arrays)
+            return saved_bytes(self._policies, self._routed)
 
     def load(self, data: bytes) -> None:
         """Restore the bytes of `save`, also with another number of instances."""
-        state = codec.decode(_SAVED, data)
         with self._lock:
-            try:
-                before = self._policies.clone(instances=int(state["instances"][0]))
-                before.restore(state["learnt"].tobytes())
-            except (KeyError, TypeError) as error:
-                reason = f"saved state does not fit {self._policies!r}: {error}"
-                raise PenstockError(reason) from None
+            before, routed = read_saved(data, like=self._policies)
             before.resize(self.active)
             if before.shedder is not None:
                 before.shedder.restart()
             self._policies = before
-            self._routed = state.get("routed", self._routed)
+            self._routed = routed if routed is not None else self._routed
             self._version += 1
             self._write("plan", reason="resumed with saved costs")

@@ -82,7 +82,8 @@ class OperatorPolicies:
     def clone(self, instances: int | None = None) -> Self:
         """Return fresh policies that have learnt nothing."""
         changes = {} if instances is None else {"instances": instances}
-        return type(self)(*(one.clone(**changes) for one in self.all))  # type: ignore[arg-type]
+        shedder = None if self.shedder is None else self.shedder.clone(**changes)
+        return type(self)(self.grouping.clone(**changes), shedder)
 
     def sized(self, instances: int) -> "OperatorPolicies":
         """Return these policies if they fit a number of instances; otherwise fresh ones."""

@@ -62,9 +62,9 @@ class ExecutorPlan:
 class ScalingLoop:
     """Asks a scaler every period for the number of executors that a query needs.
 
-    Operators of a micro-batch run one after the other, each on all slots. A scaler therefore sees
-    a query as one operator: the cost of a record is that of all operators together, and an
-    instance is a slot. An engine carries the plans out.
+    Operators of a micro-batch run one after the other, each on all slots. A scaler therefore sees a
+    query as one operator. The cost of a record is that of all operators together, and an instance
+    is a slot. An engine carries the plans out.
 
     Args:
         query: name of the query, for people.

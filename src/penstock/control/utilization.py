@@ -3,8 +3,8 @@
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
 
-# Records per instance from which a batch says how busy instances are, and batches on the same
-# executor after which the speed of an instance is that of its executor.
+# A batch with so many records per instance shows how busy instances are. After so many batches on
+# one executor, an instance has the speed of that executor.
 _TELLING = 50
 _STAYED = 8
 # Utilization of an instance that is as busy as the mean. A batch has no load of its own: it ends
@@ -15,7 +15,7 @@ _EVEN = 0.8
 class Utilization:
     """Remembers the executor of each instance, and for how many batches it has stayed there.
 
-    Spark gives a task to any executor. The busy time of an instance that changes its executor says
+    Spark gives a task to any executor. The busy time of an instance that changes its executor shows
     nothing about the instance, so all instances must have stayed for a while.
 
     Args:

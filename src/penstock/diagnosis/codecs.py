@@ -66,7 +66,7 @@ class CountedFile(io.RawIOBase):
 
 
 def parts_of(file: BinaryIO, name: str) -> Parts:
-    """Return the plain content of a log in parts; the first bytes of the file tell its codec.
+    """Return the plain content of a log in parts; the first bytes of the file have its codec.
 
     Args:
         file: file that has been opened for reading bytes.
@@ -120,6 +120,7 @@ def _zstd(file: _Rewound) -> Parts:
             try:
                 part = stream.read(_ZSTD_PART)
             except OSError as error:
+                # The message is Arrow's only sign of a stream that was cut.
                 if "runcated" in str(error):
                     raise TruncatedError from None
                 raise PenstockError(f"the zstd stream is broken: {error}") from None

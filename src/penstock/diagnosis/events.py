@@ -125,7 +125,7 @@ class Rdd(_Event):
 
 
 class StageInfo(_Event):
-    """A stage; a list of RDDs says what it does."""
+    """A stage; the list of its RDDs shows its work."""
 
     stage_id: int
     stage_attempt_id: int = 0

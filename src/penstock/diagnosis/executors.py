@@ -12,7 +12,7 @@ from penstock.policies.kernels import Float64
 _SLOW = 1.25
 _ERRORS = 3.0
 _FEWEST_PARTITIONS = 3
-# Shorter tasks say little about the speed of an executor.
+# Shorter tasks show little about the speed of an executor.
 _SHORTEST_MS = 20.0
 
 

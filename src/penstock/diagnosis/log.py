@@ -291,7 +291,7 @@ def _python_ms(info: events.PythonTaskInfo) -> float:
     """Return how long a task waited for the start of its Python workers.
 
     A worker that is used again reports no start. Its initialisation then includes the time in which
-    it was idle before the task, so that it says nothing.
+    it was idle before the task, so that it shows nothing.
     """
     found = {one.name: _whole(str(one.update)) or 0 for one in info.accumulables}
     start_ms, initialised_ms = (found.get(name, 0) for name in events.PYTHON_START)

@@ -80,7 +80,7 @@ def _simulated(
         records: number of records of a batch.
         speeds: speed of each slot.
         overhead_ms: time of a task besides its work.
-        keys: number of keys, each with a cost of its own; 0 for costs that no key tells.
+        keys: number of keys, each with a cost of its own; 0 for costs that depend on no key.
     """
     rng = np.random.default_rng(_SEED)
     count = records * (_LEARN + _MEASURE)

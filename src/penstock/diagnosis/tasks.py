@@ -66,7 +66,7 @@ class Tasks(NamedTuple):
         return float(self.finish_ms.max())
 
     def chosen(self, which: np.ndarray) -> "Tasks":
-        """Return some of the tasks, in the order of an index or as a mask says."""
+        """Return some of the tasks, in the order of an index, or those of a mask."""
         return Tasks._make(column[which] for column in self)
 
     @classmethod

@@ -101,7 +101,7 @@ def sizes(table: Table) -> list[Claim]:
 
 # Figure of each job.
 SOURCES = {"2": "Figure 12", "3": "Figure 13", "4": "Figure 14"}
-# What the text says of ALBIC beside COLA, by job: on collocation, and on load distance.
+# Statements of the paper about ALBIC beside COLA, by job: on collocation, and on load distance.
 REACHED = {"2": "the same", "3": "a similar trend", "4": "similar"}
 LOWER: dict[str, str] = {"2": "consistently lower", "3": "a similar trend"}
 REDUCED = {"3": "a similar trend", "4": "reduced"}
@@ -159,7 +159,7 @@ def _index(table: Table, series: str, job: str) -> list[Claim]:
 
 
 def _of_cola(table: Table) -> list[Claim]:
-    """Return what the paper says of COLA, and of job 3 beside job 2."""
+    """Return the paper's claims about COLA, and about job 3 beside job 2."""
     halves = [
         near(
             f"{series}: collocation at the end of job 3 over that of job 2",

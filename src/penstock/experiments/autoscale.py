@@ -1,6 +1,6 @@
 """The evaluation of the AUTOSCALE paper: Figures 9, 10 and 12, and topologies beyond them.
 
-The paper does not print its streams, but describes them: sinks receive 8 to 90 records a second,
+The paper does not print its streams, but describes them. Sinks receive 8 to 90 records a second,
 and the expert's eight instances can process 100. Steps begin at a random phase of the monitoring
 period: steps that begin with a period would make every scaler look better than it is.
 """

@@ -69,7 +69,7 @@ STAR = Graph(
 # Figure 11: a filter passes a part of the events, so that its slow successors have little to do.
 # The paper gives no selectivity. Its minimum configuration is not congested, though a slow operator
 # begins to accumulate records. 15% of 90 records a second, at 60 ms each, keep a processor busy for
-# 81% of the time: more than theta_max (80%), and less than all of it.
+# 81% of the time. That is more than theta_max (80%), and less than all of it.
 ADVERTISING = Graph(
     parents={
         "deserialize": (),

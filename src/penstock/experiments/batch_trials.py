@@ -104,7 +104,7 @@ class BatchTrial:
         return float((busy.max(axis=1) / busy.mean(axis=1)).mean())
 
 
-# A way to distribute the records of a stream: it receives the frame, the load and the number of
+# A way to distribute the records of a stream. It receives the frame, the load and the number of
 # instances, and returns the frame after the operator.
 Contender = Callable[[DataFrame, Load, int], DataFrame]
 

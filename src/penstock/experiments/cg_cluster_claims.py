@@ -13,7 +13,7 @@ CALM, SHORT = 0.06, 100
 
 
 def _in_balance(table: Table, source: str) -> list[Claim]:
-    """Return what the paper says of its ten virtual workers, and our goals for twenty."""
+    """Return the paper's claims for its ten virtual workers, and our goals for twenty."""
     claims = []
     for series in BOTH:
         claims += [

@@ -1,9 +1,9 @@
 """Throughput, latency and memory of groupings on a cluster (CG Figures 14 and 15), on Spark.
 
 The paper has 24 workers and 8 sources on 8 machines, and delays of 0.1 to 1 ms. Ours are scaled: a
-third of the workers and of the sources (8 and 3), on four executors of two slots, and ten times
-the delays, because a micro-batch takes a tenth of a second that Storm does not have. Two of the
-four executors run at 30% of their speed in the second setting (paper: two of all executors).
+third of the workers and of the sources (8 and 3), on four executors of two slots. The delays are
+ten times as long, because a micro-batch takes a tenth of a second that Storm does not need. Two of
+the four executors run at 30% of their speed in the second setting (paper: two of all executors).
 
 The operator sleeps where the paper's waits busily, as there are more slots than cores: the trials
 are latency-bound. They compare durations of micro-batches: after it all records of a batch are

@@ -49,7 +49,7 @@ class Phases:
     """The stream of Figure 9 with its phases; Full Knowledge sees other keys in phase F.
 
     Attributes:
-        told: whether keys say that costs are doubled.
+        told: whether keys show that costs are doubled.
     """
 
     told: bool = False

@@ -2,8 +2,8 @@
 
 Loads are in points: a worker that is busy all the time has 100. The paper does not print the load
 of its workers; ours have 50 points on average. A generated stream of the same shape replaces the
-paper's Wikipedia stream: three operators of 100 key groups on 20 workers, with popular key groups
-and rates that drift and jump.
+paper's Wikipedia stream. It has three operators of 100 key groups on 20 workers, with popular key
+groups, and rates that drift and jump.
 """
 
 import time
@@ -205,8 +205,8 @@ def edits_cluster(seed: int) -> Cluster:
 def edits(seed: int) -> Iterator[np.typing.NDArray[np.float64]]:
     """Yield the loads of all key groups, period by period.
 
-    Places are even, because the paper invents them. Articles are not: each key group of the other
-    operators has a popularity that drifts, and from time to time is in the news for a while.
+    Places are even, because the paper invents them. Articles are not. Each key group of the other
+    operators has a popularity that drifts, and from time to time it is in the news for a while.
     """
     rng = np.random.default_rng((seed, 3))
     popularity = rng.lognormal(0.0, 0.4, 200)

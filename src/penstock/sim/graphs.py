@@ -70,9 +70,9 @@ def simulate_graph(
 ) -> GraphResult:
     """Let a scaler manage a graph through a stream of changing rate.
 
-    Records are a fluid: in steps of 100 ms each operator takes records from the head of its queue,
-    as many as its instances can process. The source replays records that are not done in time,
-    while the rest of them is still processed, as in Storm: a collapse can sustain itself.
+    Records are a fluid. In steps of 100 ms each operator takes as many records from the head of its
+    queue as its instances can process. The source replays records that are not done in time, while
+    the rest of them is still processed, like in Storm. A collapse can therefore sustain itself.
 
     Args:
         scaler: scaler that plans degrees.

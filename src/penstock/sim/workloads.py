@@ -254,7 +254,7 @@ class BySizes:
     r"""Records whose costs follow their sizes, as those of most real functions do.
 
     The cost of a record of size $S$ is $a + b S e^{s Z}$, with $Z$ standard normal, and $S$ from a
-    Pareto (Lomax) distribution. Keys tell nothing about it.
+    Pareto (Lomax) distribution. It does not depend on keys.
 
     Attributes:
         records: number of records of the stream.

@@ -55,9 +55,9 @@ def aggregate(
     """Return an operator for `DataFrame.transform`: one record per key, from all its records.
 
     The expensive `update` runs in parallel: several tasks share the records of a hot key. Spark's
-    own stateful operator merges their partial states per key in every micro-batch, so the result
-    is exactly-once and survives restarts like any aggregation of Spark's. On a batch DataFrame the
-    same call is a two-phase aggregation.
+    own stateful operator merges their partial states per key in every micro-batch. The result is
+    therefore exactly-once, and survives restarts, like any aggregation of Spark's. On a batch
+    DataFrame the same call is a two-phase aggregation.
 
     The result has the key's columns (and `window`), then those of `schema`. Write a stream in
     update mode: it has one row for each key that has changed in a micro-batch.

@@ -33,12 +33,12 @@ def attach(
 ) -> Attachment:
     """Scale the executors of a running query, and place its state on them.
 
-    Every period the scaler plans from the query's progress: the rate of arrivals, the cost of
-    records, the backlog of its sources, and the time by which batches overrun their trigger.
+    Every period the scaler plans from the query's progress. It knows the rate of arrivals, the cost
+    of records, the backlog of the sources, and the time by which batches overrun their trigger.
     Executors are then requested or removed, and balanced operators use as many instances as there
     are slots. The placer plans the executor of each partition of the query's state, and empties
-    executors before they are removed. Any query of a classic session can be attached, with
-    balanced operators or without.
+    executors before they are removed. Any query of a classic session can be attached, with balanced
+    operators or without.
 
     A loop that fails logs the failure and changes nothing; the query goes on.
 

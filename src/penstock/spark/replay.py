@@ -30,9 +30,9 @@ def replay(
     Files of committed batches are moved, one by one, to a second folder, whose name ends in
     "-replay". Spark reads that folder like any stream of files: each file once, also after a
     restart. It deletes a file when the batch that has read it is committed, so use the stream in
-    one query only. An operator has slack if it has shed nothing in its newest batch and records
-    have waited at most half of the target, or if its query has no work for a while. Union the
-    stream with the live one, or write it in a query of its own.
+    one query only. An operator has slack if it has shed nothing in its newest batch, and records
+    have waited at most half of the target. It also has slack if its query has no work for a while.
+    Union the stream with the live one, or write it in a query of its own.
 
     Args:
         spark: session to read with.

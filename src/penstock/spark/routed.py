@@ -206,9 +206,9 @@ class RoutedOperator(ABC):
     ) -> RoutedFrame:
         """Send every record to its destination, with its columns named by their numbers.
 
-        Columns of Penstock's own follow: the hash of the key, the number of the partition, the size
-        if costs follow it, the time of arrival if the operator sheds, and the hash of the record
-        if it is asked for.
+        Columns of Penstock's own follow: the hash of the key and the number of the partition.
+        Further ones are the size if costs follow it, and the time of arrival if the operator sheds.
+        The last one is the hash of the record, if `record` is true.
         """
         decided = self._decide(spark, frame, keys)
         records, spec = decided.frame, decided.spec

@@ -1,7 +1,7 @@
 """Folders of kept records: shed or failed ones, exactly once, which can be replayed later.
 
 Each task that keeps records writes one Parquet file for each batch, under a name that depends only
-on query, batch and task. A small file for each query has the place of its checkpoint, which tells
+on query, batch and task. A small file for each query names its checkpoint, which shows
 whether a batch is final.
 """
 

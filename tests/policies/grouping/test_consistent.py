@@ -15,7 +15,7 @@ BUSY, NORMAL, IDLE = 1.2, 0.8, 0.4
 
 
 def tell(cg, *signals):
-    """Let instances say how busy they are."""
+    """Let instances report how busy they are."""
     for instance, utilization in signals:
         cg.observe(Feedback(instance, utilization=utilization))
     return cg.shares.tolist()

@@ -36,8 +36,8 @@ def test_a_mean_that_is_rounded_up(placer):
 
 
 def test_lemma_1_a_move_into_a_removed_worker():
-    # Three workers: moving the smallest key group to the empty one that is to be removed gives a
-    # distance of 0, which nothing else within one migration does.
+    # Three workers: one is empty and is to be removed. If the smallest key group moves there, the
+    # distance is 0, which nothing else within one migration achieves.
     cluster = Cluster([4, 1, 4], [0, 0, 1], [1, 1, 1], removed=[False, False, True])
     for placer in (Milp(1, goal=0), LocalSearch(1, goal=0)):
         plan = placer.plan(cluster)

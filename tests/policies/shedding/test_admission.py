@@ -62,7 +62,7 @@ class PlainAdmission:
         return cost > self.mean / 2 + b * b / 4 * room - b * (wait - self.limit)
 
     def correct(self, number, delta, pace=1.0):
-        """Record `number` was done so much later than its entry says."""
+        """Record `number` was done so much later than in its entry."""
         later = len(self.entries) - number
         if later > self.logged:
             error = delta - self.shift

@@ -39,7 +39,7 @@ MAX_CAPACITY = 65_535
 LEAST_REST = 1e-9
 # Records of a key whose own spread weighs as much as the spread of all keys.
 TYPICAL_SPREAD = 4.0
-# Records of a key from which on its mean tells the speed of an instance.
+# Records of a key from which on its mean shows the speed of an instance.
 LEAST_KNOWN = 4.0
 
 # Arrays of one table, which kernels change in place:
@@ -292,7 +292,7 @@ def compare(table: Table, other: Table) -> tuple[float, float]:
 def relative(table: Table, other: Table) -> tuple[float, float]:
     """Return the mean ratio of the other table's costs to those of this table, and its weight.
 
-    The weight is the number of records that would tell as much if the costs of this table were
+    The weight is the number of records that would show as much if the costs of this table were
     exact. Keys that this table hardly knows are left out. Both are 0 if no key is left.
     """
     entries, index, _, coefficients, _ = table

@@ -11,9 +11,10 @@ records, and by how much their sizes differ ($S_t$, the sum of squared differenc
 $$f_t = 1 + (q_t - 1) \frac{n_t}{n_t + \lambda}, \qquad
   b_t = f_t B + (b'_t - q_t B) \frac{S_t}{S_t + \kappa}$$
 
-where $q_t$ and $b'_t$ are the factor and the slope of its own records alone. $\lambda$ and $\kappa$
-are ratios of variances (empirical Bayes): the deviation of single records from their line over
-that of factors and of slopes between keys. Slopes and intercepts are never negative, so no cost is.
+where $q_t$ and $b'_t$ are the factor and the slope of its own records alone. The ratios $\lambda$
+and $\kappa$ are those of variances (empirical Bayes). The deviation of single records from their
+line is divided by that of factors, and by that of slopes, between keys. Slopes and intercepts are
+never negative, so no cost is.
 """
 
 import numpy as np
@@ -134,7 +135,7 @@ def _fit_keys(lines: Lines, used: int, out: Fit) -> None:
         if line.records <= 0:
             continue
         factor = _factor(line, out)
-        # Keys with few records tell little: one of them may be an outlier.
+        # Keys with few records show little: one of them may be an outlier.
         weight = (line.records / (line.records + doubted)) ** 2 if doubted > 0 else 1.0
         factors += weight * ((factor - 1) ** 2 - noise / line.records)
         weights += weight

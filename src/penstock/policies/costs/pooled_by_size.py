@@ -17,7 +17,7 @@ class PooledBySize(PooledCosts):
     """Pooled costs that follow the size of records (see `BySize`).
 
     Where lines are useful, the slowdown of an instance follows the ratio of measured costs to those
-    of the lines: an instance that got large records is not slow.
+    of the lines. An instance that got large records is not slow.
 
     Example:
         >>> import numpy as np

@@ -94,7 +94,7 @@ def merge(sized: Sized, other: Sized, scale: float, fitted: Fit) -> None:
 def relative(sized: Sized, other: Sized, fitted: Fit) -> tuple[float, float]:
     """Return the mean ratio of the other table's costs to those of the lines, and its weight.
 
-    The weight is the number of records that would tell as much if the lines were exact. Keys whose
+    The weight is the number of records that would show as much if the lines were exact. Keys whose
     line is hardly known are left out. Both are 0 if no key is left.
     """
     table, lines = sized

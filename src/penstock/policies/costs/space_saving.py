@@ -19,15 +19,15 @@ class SpaceSaving(CostModel):
     r"""A table of the heaviest keys with their mean costs (Space-Saving).
 
     A record of a key in the table raises the key's count by 1 and moves its mean. A record of
-    another key takes a free entry or, in a full table, the entry with the smallest count $c$: its
+    another key takes a free entry or, in a full table, the entry with the smallest count $c$. Its
     count is then $c + 1$, of which only 1 is its own. For $m$ records and $s$ entries
 
     $$f_t \le \hat f_t \le f_t + m / s$$
 
     and every key with $f_t > m / s$ is in the table. Keys outside of the table are estimated by the
-    mean of the rest $\bar w$: the mean cost of the records that met a table without their key. A
-    key in the table is estimated from its own records since it entered, $n_t$ of them with the
-    mean $\bar w_t$:
+    mean of the rest $\bar w$. It is the mean cost of the records that met a table without their
+    key. A key in the table is estimated from its own records since it entered, $n_t$ of them with
+    the mean $\bar w_t$:
 
     $$\hat w_t = \bar w + (\bar w_t - \bar w) \frac{n_t}{n_t + \lambda}, \qquad
       \lambda = \frac{\text{variance of the costs of one key}}{\text{variance between keys}}$$

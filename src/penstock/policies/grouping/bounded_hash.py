@@ -134,7 +134,7 @@ def _choose(
 ) -> None:
     """Walk the ring for every key.
 
-    The arrays of the ring are arguments of their own: a tuple costs a call about a microsecond, and
+    The arrays of the ring are arguments of their own. A tuple costs a call about a microsecond, and
     the simulator routes a few records at a time.
     """
     room = (1 + epsilon) / loads.size

@@ -25,8 +25,8 @@ class Consistent(Grouping):
     capacities are unknown. Only the routing of later records changes.
 
     An instance with $v$ virtual workers has $v (1 - \theta / U)$ too many, with $\theta$ in the
-    middle of both thresholds. Take the surplus of the busy instance and the lack of the idle one:
-    a pair moves `stride` times the smaller of the two, and at least one virtual worker.
+    middle of both thresholds. Take the surplus of the busy instance and the lack of the idle one. A
+    pair moves `stride` times the smaller of the two, and at least one virtual worker.
 
     Without an idle instance, a busy one gives to an instance that is not busy: the one whose last
     busy signal is oldest. Otherwise all others could stay between the thresholds for ever.

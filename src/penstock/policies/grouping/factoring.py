@@ -26,8 +26,8 @@ _DRAWS = 8
 _WILDEST = 5.0
 # Work of the smallest task, in multiples of the overhead of a task.
 _LEAST = 2.0
-# Overhead of a task before any was measured, the weight of a measurement, and the largest one that
-# is believed, as a multiple of the estimate: the first task of a Python worker takes seconds.
+# Overhead of a task before any was measured, and the weight of a measurement. One above a multiple
+# of the estimate is cut, because the first task of a Python worker takes seconds.
 _OVERHEAD_MS = 10.0
 _WEIGHT, _BELIEVED = 0.05, 5.0
 # Tasks of the tail for each instance; with many instances there are fewer.
@@ -50,7 +50,7 @@ class Factoring(Proactive):
 
     with $w_1$ about the size $f W / r k$ of a first task. Small tasks absorb large errors, and cost
     more overhead. Each router rehearses some pairs of $f$ and $r$, and takes the one with the
-    shortest mean duration of the batch: it draws random costs with the known means and spreads,
+    shortest mean duration of the batch. It draws random costs with the known means and spreads. It
     schedules the tasks on slots of the known speeds, and adds the known overhead of each task. If
     all costs are known and all workers are equal, everything goes to one task per instance.
 

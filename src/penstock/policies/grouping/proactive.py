@@ -48,9 +48,9 @@ class Proactive(CostLearner, Grouping):
 
     Every N-th record to an instance carries its clock. When that record is done, the instance
     answers with one message. The message has the difference to the true time, which corrects the
-    clock, and the costs measured since the last message, from which the model learns. The slowdown
-    follows the ratio of measured to expected costs of known keys, through a Kalman filter. It moves
-    at once if keys predict the costs, and slowly if they do not.
+    clock. It also has the costs measured since the last message, from which the model learns. The
+    slowdown follows the ratio of measured to expected costs of known keys, through a Kalman filter.
+    It moves at once if keys predict the costs, and slowly if they do not.
 
     Until every instance has answered once, records are routed in turn.
 

@@ -95,8 +95,8 @@ class Placer(Policy, ABC):
     def place(self, cluster: Cluster) -> tuple[Int64, str]:
         """Return the worker of each key group, and a note that is added to the reason, or "".
 
-        Called by `plan`, if there are key groups, a worker stays, all loads are known and not all
-        of them are 0, and the budget is not 0.
+        Called by `plan`, if the budget is not 0 and there is something to place. That means: there
+        are key groups, a worker stays, all loads are known, and not all of them are 0.
         """
 
     @property

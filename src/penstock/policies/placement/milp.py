@@ -37,7 +37,8 @@ class Milp(Balancer):
         max_nodes: largest number of nodes of the solver's tree, >= 1. This limit ends the solver,
             so the same cluster gives the same plan on any machine.
         time_limit_s: longest time of the solver, > 0. It is an emergency brake, about twenty times
-            the time of a usual plan. A plan that it stops depends on the machine, and says so.
+            the time of a usual plan. A plan that it stops depends on the machine, and its reason
+            names this.
 
     Example:
         >>> cluster = Cluster(load=[5, 4, 3, 3, 3], placement=[0, 0, 0, 0, 0], capacity=[1, 1])

@@ -16,8 +16,8 @@ average, so that long waiting times of the past never starve the stream.
 
 **Cheap records first.** Every record adds its own waiting time to the average, but an expensive
 one delays all records after it. With `cheap`, a record is shed if its cost exceeds a threshold.
-The threshold falls with the queue, and follows the room $R$ that is left to the target: the
-target times the number of records, minus their waiting times. It is a critically damped
+The threshold falls with the queue, and follows the room $R$ that is left to the target. The room is
+the target times the number of records, minus their waiting times. It is a critically damped
 proportional-integral controller whose speed follows the target:
 
 $$\hat w > \tfrac12 \bar w + \frac{b^2}{4} R - b\,(\hat q - \tau), \qquad

@@ -27,8 +27,8 @@ from penstock.spark.internals import JvmError
 
 log = logging.getLogger("penstock")
 
-# Longest time between two looks at the inbox, time between two times that the operators are looked
-# through, and time after which an operator that nothing uses is forgotten.
+# Longest time between two looks at the inbox, time between two searches for unused operators, and
+# time after which such an operator is removed.
 _LOOK_S = 0.5
 _CLEAN_S = 30.0
 _UNUSED_S = 600.0

@@ -38,7 +38,7 @@ def release(path: str, most: int | None = None, final: Callable[[str], bool] | N
     Args:
         path: folder that an operator spills to.
         most: largest number of files; None for all.
-        final: function that tells whether a file may be moved; None moves all of them.
+        final: function that returns whether a file may be moved; None moves all of them.
     """
     files, root = file_system(path)
     moved = 0

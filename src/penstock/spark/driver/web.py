@@ -192,7 +192,7 @@ def _has_token(environ: "WSGIEnvironment", token: str) -> bool:
 
 
 def _is_meant(environ: "WSGIEnvironment") -> bool:
-    """Whether a request names this machine: a foreign web page cannot, whatever its DNS says."""
+    """Whether a request names this machine: a foreign web page cannot, whatever its DNS answers."""
     return is_loopback(urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or "")
 
 

@@ -1,4 +1,4 @@
-"""Functions that take whole batches: their records share the measured cost equally."""
+"""Functions that take whole batches: their records share the cost equally, or by their sizes."""
 
 import time
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """Objects with a set-up and a tear-down: opened once in a Python worker, and closed at its end.
 
 Spark ends its Python workers without running exit handlers, and kills one that has had no task for
-a minute. So objects are closed as soon as they have been idle for a while, after an error of their
-task, when another query uses their operator, and on the signals that a worker gets at shutdown.
+a minute. So objects are closed when they have been idle for a while, and after an error of their
+task. They are also closed when another query uses their operator, and on the signals that a worker
+gets at shutdown.
 """
 
 import atexit
@@ -78,8 +79,8 @@ def _idle_since(then_s: float, one: _Opened) -> bool:
 class OpenObjects:
     """The open objects of this Python worker.
 
-    Thread safe: `_lock` guards the list. A thread closes objects that have been idle for too long,
-    so an object may be closed by another thread than the one that opened it.
+    Thread safe: `_lock` guards the list. A thread closes objects that have been idle for too long.
+    An object may therefore be closed by another thread than the one that opened it.
 
     Args:
         idle_s: time without a task after which an object is closed.

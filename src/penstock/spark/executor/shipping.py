@@ -62,8 +62,8 @@ def acknowledging() -> Callable[[], None]:
     """Return a self-contained function that acknowledges the bytes this Python worker received.
 
     Spark sends the start of a task in two small writes without TCP_NODELAY. The second waits for
-    the acknowledgement of the first, which Linux delays by 40 ms in the hope of an answer that it
-    could travel with. TCP_QUICKACK sends it now. It does not last, so every task asks for it.
+    the acknowledgement of the first, which Linux delays by 40 ms, so that it can travel with an
+    answer. TCP_QUICKACK sends it now. It does not last, so every task asks for it.
     """
 
     def acknowledge() -> None:

@@ -1,7 +1,7 @@
 """Stages that keep shed records: each task writes one Parquet file for each batch.
 
-A file gets its name when it is complete. A task that runs again replaces its file by an equal one,
-because the decisions of a batch are pinned, also beyond a restart of the driver.
+A file gets its name when it is complete. A task that runs again replaces its file by an equal one.
+The decisions of a batch are pinned, also beyond a restart of the driver.
 """
 
 from collections.abc import Callable, Iterator

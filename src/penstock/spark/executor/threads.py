@@ -43,7 +43,7 @@ class _Run:
     """The calls for the records of one Arrow batch.
 
     A call that takes too long is given up: Python cannot end a thread. Its thread takes no more
-    records, and another one takes its place.
+    records, and another one takes its place. `_lock` guards the number of the next record.
 
     Args:
         function: the user's function.

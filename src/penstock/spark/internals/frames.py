@@ -1,4 +1,4 @@
-"""What a frame's plan says about its records: their identity, their order, their watermark."""
+"""Facts about a frame's records from its plan: their identity, their order, their watermark."""
 
 from typing import Any
 
