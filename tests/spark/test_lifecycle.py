@@ -131,6 +131,9 @@ WORKER = """
 import sys, signal, time
 from penstock.spark.executor.lifecycle import Context, OpenObjects
 
+# As Spark's own workers do: a process that was started with `nohup` would ignore it.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 class Noting:
     def close(self):
         print("closed", flush=True)
