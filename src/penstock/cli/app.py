@@ -12,6 +12,7 @@ from penstock.cli.demo import demo
 from penstock.cli.diagnose import diagnose
 from penstock.cli.doctor import doctor
 from penstock.cli.policies import policies
+from penstock.cli.rehearse import rehearse
 from penstock.cli.reproduce import reproduce
 from penstock.errors import PenstockError
 
@@ -22,7 +23,7 @@ def app() -> None:
     """Penstock: adaptive load management for PySpark streams."""
 
 
-for command in (demo, diagnose, reproduce, policies, check, doctor):
+for command in (demo, diagnose, rehearse, reproduce, policies, check, doctor):
     app.add_command(command)
 
 
