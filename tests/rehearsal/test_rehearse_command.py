@@ -39,9 +39,10 @@ def test_a_table_and_a_recommendation_fit_on_a_screen(folder, monkeypatch, capsy
     code, out, _ = run(monkeypatch, capsys, folder, *ONE, "--target", "3 s")
     lines = out.splitlines()
     assert code == 0
-    assert max(map(len, lines[:-1])) <= 80
+    assert max(map(len, lines)) <= 80
     assert any(line.startswith("factoring") and "holds" in line for line in lines)
-    assert lines[-1].startswith("Cheapest setting that holds 3 s: 1 executor, 2 instances")
+    advice = "Cheapest setting that holds 3 s: 1 executor, 2 instances"
+    assert any(line.startswith(advice) for line in lines)
 
 
 def test_results_are_written_as_json_and_as_a_picture(folder, tmp_path, monkeypatch, capsys):

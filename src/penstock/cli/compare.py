@@ -1,6 +1,7 @@
 """`penstock compare`: two runs side by side, what was predicted and what was achieved."""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.diagnosis import Diagnosis
     from penstock.diagnosis.comparison import Comparison
 
+_WIDTH = 80
 _MOST_CURES = 4
 _MOST_CAUSES = 6
 
@@ -108,4 +110,5 @@ def _show(one: "Comparison") -> None:
             f"{saved.mid:>8.3f}   {saved.low:.3f} and {saved.high:.3f}"
         )
     for note in one.notes:
-        _line(f"  {note}", "dim")
+        for line in textwrap.wrap(note, _WIDTH - 2):
+            _line(f"  {line}", "dim")

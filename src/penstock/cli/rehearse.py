@@ -1,6 +1,7 @@
 """`penstock rehearse`: what-if questions about a recorded stream, in the simulator."""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from penstock.rehearsal import (
 )
 
 _PICTURE = "rehearsal.png"
+_WIDTH = 80
 
 
 @click.command
@@ -120,18 +122,25 @@ def _line(text: str, style: str | None = None) -> None:
     output.print(text, markup=False, style=style, soft_wrap=True)
 
 
+def _wrapped(text: str, style: str) -> None:
+    for line in textwrap.wrap(text, _WIDTH):
+        _line(line, style)
+
+
 def _show(found: Recorded, outcomes: list[Outcome], scenario: Scenario) -> None:
     trigger = f"every {found.trigger_ms / 1000:g} s" if found.trigger_ms else "one after the other"
     slots = sum(one.slots for one in found.workers)
     _line(f"{found.name}: {found.batches} batches, {len(found.stream):,} records", "bold")
-    _line(f"recorded on {len(found.workers)} executors with {slots} slots, batches {trigger}")
+    count = len(found.workers)
+    noun = "executor" if count == 1 else "executors"
+    _line(f"recorded on {count} {noun} with {slots} slots, batches {trigger}")
     if found.measured_ms.size:
         _line(
             f"check: a batch took {found.measured_ms.mean() / 1000:.2f} s, rehearsed "
             f"{found.rehearsed_ms.mean() / 1000:.2f} s; error of a batch {found.error:.0%}"
         )
     for note in found.notes:
-        _line(note, "dim")
+        _wrapped(note, "dim")
     _line("")
     sheds = any(one.shedder for one in outcomes)
     best = frontier(outcomes)
@@ -143,7 +152,7 @@ def _show(found: Recorded, outcomes: list[Outcome], scenario: Scenario) -> None:
     if not all(one.keeps_up for one in outcomes):
         _line("grows: the setting does not keep up; its times grow with the trace", "dim")
     _line("")
-    _line(_advice(outcomes, scenario), "bold")
+    _wrapped(_advice(outcomes, scenario), "bold")
 
 
 def _row(one: Outcome, best: bool, *, sheds: bool) -> list[str]:
