@@ -9,7 +9,17 @@ import pytest
 
 import penstock
 
-VERBS = ["aggregate", "attach", "balance", "detach", "metrics", "replay", "shed", "with_placement"]
+VERBS = [
+    "aggregate",
+    "attach",
+    "balance",
+    "detach",
+    "diagnose",
+    "metrics",
+    "replay",
+    "shed",
+    "with_placement",
+]
 FAMILIES = {
     "grouping": "Proactive",
     "shedding": "LoadAware",

@@ -1,7 +1,7 @@
 """Adaptive load management for PySpark streams.
 
 Verbs are here: `balance`, `aggregate`, `shed`, `replay`, `attach`, `detach`, `with_placement`,
-`metrics`.
+`metrics`, `diagnose`.
 Policies are in the module of their family: `penstock.grouping`, `penstock.shedding`,
 `penstock.scaling`, `penstock.placement`.
 """
@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock import grouping, placement, scaling, shedding
+    from penstock.live_diagnosis import diagnose
     from penstock.spark.aggregate import aggregate
     from penstock.spark.attach import attach, detach
     from penstock.spark.balance import balance
@@ -30,6 +31,7 @@ __all__ = [
     "attach",
     "balance",
     "detach",
+    "diagnose",
     "grouping",
     "metrics",
     "placement",
@@ -46,6 +48,7 @@ _VERBS = {
     "attach": "penstock.spark.attach",
     "balance": "penstock.spark.balance",
     "detach": "penstock.spark.attach",
+    "diagnose": "penstock.live_diagnosis",
     "metrics": "penstock.spark.metrics",
     "replay": "penstock.spark.replay",
     "shed": "penstock.spark.shed",

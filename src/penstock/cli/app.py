@@ -7,11 +7,13 @@ import click
 
 from penstock import __version__
 from penstock.cli.check import check
+from penstock.cli.compare import compare
 from penstock.cli.console import errors
 from penstock.cli.demo import demo
 from penstock.cli.diagnose import diagnose
 from penstock.cli.doctor import doctor
 from penstock.cli.policies import policies
+from penstock.cli.rehearse import rehearse
 from penstock.cli.reproduce import reproduce
 from penstock.errors import PenstockError
 
@@ -22,7 +24,7 @@ def app() -> None:
     """Penstock: adaptive load management for PySpark streams."""
 
 
-for command in (demo, diagnose, reproduce, policies, check, doctor):
+for command in (demo, diagnose, rehearse, compare, reproduce, policies, check, doctor):
     app.add_command(command)
 
 

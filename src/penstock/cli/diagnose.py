@@ -25,30 +25,33 @@ _LONG_BYTES = 20e6
 
 
 @click.command
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option("--url", help="Pages of a running application, such as http://127.0.0.1:4040.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="File for the results.")
 @click.option("--html", type=click.Path(path_type=Path), help="File for a page with pictures.")
 @click.option("--queries", default=3, help="Queries of a log that are printed.")
-def diagnose(path: Path, *, json_file: Path | None, html: Path | None, queries: int) -> None:
-    """Find out from an event log what is slow in a Spark job.
+def diagnose(
+    path: Path | None,
+    *,
+    url: str | None,
+    json_file: Path | None,
+    html: Path | None,
+    queries: int,
+) -> None:
+    """Find out what is slow in a Spark job, and why.
 
     PATH is an event log (spark.eventLog.enabled=true), the folder of a rolling log, or a folder
-    with several logs. The job needs no change and no Penstock.
+    with several logs. The job needs no change and no Penstock. Instead of PATH, --url takes the
+    pages of an application that runs.
     """
+    if (path is None) == (url is None):
+        raise PenstockError("give either PATH, an event log, or --url, a running application")
     for name, file in (("--json", json_file), ("--html", html)):
         if file is not None:
             _refuse_folder(name, file)
     if html is not None:
         needs("matplotlib", extra="plots", what="the page")
-    # Imported here: other commands do not need msgspec.
-    from penstock.diagnosis import find_logs  # noqa: PLC0415
-
-    logs = find_logs(path)
-    found, failed = _read_all(logs)
-    if not found:
-        raise PenstockError(failed[0])
-    for reason in failed:
-        errors.print(f"skipped: {reason}", markup=False, soft_wrap=True)
+    found = [_running(url)] if url is not None else _logged(path or Path())
     for number, one in enumerate(found):
         output.print("" if number == 0 else "\n", end="")
         summary(one, most=queries)
@@ -60,6 +63,27 @@ def diagnose(path: Path, *, json_file: Path | None, html: Path | None, queries: 
         footer = f"Made by `penstock diagnose`, Penstock {__version__}."
         write_whole(html, diagnosis_page(found, footer=footer))
         output.print(f"\nOpen the page: {html.resolve().as_uri()}", markup=False, soft_wrap=True)
+
+
+def _running(url: str) -> "Diagnosis":
+    """Diagnose a running application."""
+    from penstock.diagnosis import diagnose as diagnosed  # noqa: PLC0415
+    from penstock.diagnosis.rest import read_url  # noqa: PLC0415
+
+    return diagnosed(read_url(url))
+
+
+def _logged(path: Path) -> "list[Diagnosis]":
+    """Diagnose event logs; files that are none are skipped, and reported."""
+    # Imported here: other commands do not need msgspec.
+    from penstock.diagnosis import find_logs  # noqa: PLC0415
+
+    found, failed = _read_all(find_logs(path))
+    if not found:
+        raise PenstockError(failed[0])
+    for reason in failed:
+        errors.print(f"skipped: {reason}", markup=False, soft_wrap=True)
+    return found
 
 
 def _refuse_folder(name: str, file: Path) -> None:

@@ -2,13 +2,13 @@
 
 import json
 import zlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.learner import Learner
 
-# A report on its way: JSON, and measured costs as compressed arrays.
+# A report on its way: JSON; measured costs and sampled records as compressed arrays.
 Packed = tuple[str, bytes]
 
 
@@ -49,6 +49,7 @@ class RouterReport:
         early: number of records that arrive in the future, because clocks differ; they count as
             just arrived.
         unsized: number of records without a size; they count as records of mean size.
+        sample: some of its records, if they are recorded, packed by a `Sampler`.
     """
 
     task: TaskId
@@ -62,6 +63,7 @@ class RouterReport:
     undated: int = 0
     early: int = 0
     unsized: int = 0
+    sample: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class ExecutionReport:
         failed: number of records on which the function failed, if that does not fail the task.
         errors: some of these failures: the record's key and the error.
         servers: number of records that the instance executes at a time.
+        sample: some of its records, if they are recorded, packed by a `Sampler`.
     """
 
     task: TaskId
@@ -99,6 +102,7 @@ class ExecutionReport:
     failed: int = 0
     errors: tuple[str, ...] = ()
     servers: int = 1
+    sample: bytes = b""
 
 
 Report = RouterReport | ExecutionReport
@@ -110,25 +114,23 @@ _KINDS: dict[str, type[RouterReport] | type[ExecutionReport]] = {
 
 def pack(report: Report) -> Packed:
     """Turn a report into text and bytes."""
-    costs = b""
-    if isinstance(report, ExecutionReport):
-        costs = report.costs
-        report = replace(report, costs=b"")
     fields = asdict(report)
-    fields.pop("costs", None)
+    costs, sample = fields.pop("costs", b""), fields.pop("sample")
     kind = next(name for name, cls in _KINDS.items() if isinstance(report, cls))
-    return json.dumps({"kind": kind, **fields}), costs
+    return json.dumps({"kind": kind, "sampled": len(sample), **fields}), costs + sample
 
 
 def unpack(packed: Packed) -> Report:
     """Read a report; refuse anything else."""
     try:
-        text, costs = packed
+        text, data = packed
         fields = json.loads(text)
         cls = _KINDS[fields.pop("kind")]
         fields["task"] = TaskId(**fields["task"])
+        end = len(data) - int(fields.pop("sampled", 0))
+        fields["sample"] = bytes(data[end:])
         if cls is ExecutionReport:
-            fields["costs"] = bytes(costs)
+            fields["costs"] = bytes(data[:end])
             fields["errors"] = tuple(map(str, fields["errors"]))
         return cls(**fields)
     except (TypeError, ValueError, KeyError) as error:

@@ -25,6 +25,7 @@ from penstock.sim.graph_result import GraphResult
 from penstock.sim.graphs import Node, simulate_graph
 from penstock.sim.result import Result, StateChange, replication
 from penstock.sim.service import Schedule
+from penstock.sim.triggers import TriggeredResult, simulate_triggers
 from penstock.sim.workloads import (
     Application,
     BySizes,
@@ -53,6 +54,7 @@ __all__ = [
     "StateChange",
     "Stream",
     "Synthetic",
+    "TriggeredResult",
     "Words",
     "Worker",
     "Workload",
@@ -64,6 +66,7 @@ __all__ = [
     "simulate",
     "simulate_batches",
     "simulate_graph",
+    "simulate_triggers",
     "uneven_cluster",
     "zipf_keys",
 ]

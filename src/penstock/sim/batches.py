@@ -12,6 +12,8 @@ from penstock.policies.grouping import Grouping
 from penstock.policies.grouping.base import refuse_unknown_tasks
 from penstock.policies.grouping.list_scheduling import Ran, list_schedule, makespan
 from penstock.policies.kernels import Float64, Int32, Int64
+from penstock.policies.learner import Learner
+from penstock.policies.shedding import Shedder
 from penstock.policies.validation import whole
 from penstock.sim.batch_parts import BatchesResult, Overheads, Stage, Tasks, Worker
 from penstock.sim.service import Schedule, checked_slowdowns
@@ -65,7 +67,7 @@ def simulate_batches(
         raise PenstockError("stages must have at least one operator; got none")
     if not workers:
         raise PenstockError("workers must have at least one executor; got none")
-    run = _Run(
+    run = BatchRun(
         stream,
         workers,
         whole("routers", routers, least=1),
@@ -93,8 +95,12 @@ class _Measured(NamedTuple):
     sizes: Float64 | None
 
 
-class _Run:
-    """One simulation.
+class BatchRun:
+    """One simulation, batch by batch.
+
+    Attributes:
+        waits_ms: time from the start of the newest batch to the execution of each of its records,
+            by its first operator.
 
     Args:
         stream: records.
@@ -129,9 +135,24 @@ class _Run:
         self._duration_ms: list[float] = []
         self._ideal_ms: list[float] = []
         self._tasks: list[Tasks] = []
+        self.waits_ms = np.zeros(0)
 
-    def batch(self, number: int, operators: list[Stage], chosen: slice) -> None:
-        """Run one batch through all operators."""
+    def batch(
+        self,
+        number: int,
+        operators: list[Stage],
+        chosen: slice | Int64,
+        *,
+        shedder: Shedder | None = None,
+    ) -> float:
+        """Run one batch through all operators; return its duration.
+
+        Args:
+            number: number of the batch.
+            operators: operators.
+            chosen: records of the batch.
+            shedder: shedder that learns costs from the first operator; None without one.
+        """
         while self._schedule and self._schedule[0][0] <= number:
             self._slowdown = self._schedule.pop(0)[1]
         keys = self._stream.keys[chosen]
@@ -149,6 +170,11 @@ class _Run:
             )
             measured = _Measured(keys, own_ms, sizes)
             self._teach(operator.grouping, measured, tasks=tasks, ran=ran)
+            if stage == 0:
+                self.waits_ms = _waits_ms(tasks, own_ms * self._slowdown_of(tasks, ran), ran)
+                if shedder is not None and shedder.measurements() is not None:
+                    sized = measured._replace(sizes=self._sizes(shedder, chosen))
+                    self._teach(operator.grouping, sized, tasks=tasks, ran=ran, learner=shedder)
             self._tasks.append(ran._replace(batch=ran.batch + number, stage=ran.stage + stage))
             speeds = 1 / self._slowdown[self._slots]
             all_ms = own_ms.sum() / speeds.sum() / self._servers
@@ -156,16 +182,23 @@ class _Run:
         self._expected = float(keys.size)
         self._duration_ms.append(clock_ms)
         self._ideal_ms.append(ideal_ms)
+        return clock_ms
+
+    def _slowdown_of(self, tasks: Int32, ran: Tasks) -> Float64:
+        """Return the slowdown of the worker that executed each record."""
+        of_task = np.ones(int(tasks.max()) + 1)
+        of_task[ran.task] = self._slowdown[ran.worker]
+        return of_task[tasks]
 
     def _routing_ms(self) -> float:
         """Return the duration of the first stage, in which routers run."""
         rounds = -(-self._routers // self._slots.size)
         return self._overheads.stage_ms + rounds * self._overheads.router_ms
 
-    def _sizes(self, grouping: Grouping, chosen: slice) -> Float64 | None:
-        """Return the sizes of some records for a grouping that asks for them."""
+    def _sizes(self, policy: Learner, chosen: slice | Int64) -> Float64 | None:
+        """Return the sizes of some records for a policy that asks for them."""
         sizes = self._stream.sizes
-        return None if sizes is None or not grouping.sized else sizes[chosen]
+        return None if sizes is None or not policy.sized else sizes[chosen]
 
     def _route(self, grouping: Grouping, keys: Int64, sizes: Float64 | None) -> Int32:
         """Let each router decide about its share, with a copy of what the grouping has learnt."""
@@ -215,9 +248,16 @@ class _Run:
         return ran, start_ms + float(done.end_ms.max(initial=0.0))
 
     def _teach(
-        self, grouping: Grouping, measured: "_Measured", *, tasks: Int32, ran: Tasks
+        self,
+        grouping: Grouping,
+        measured: "_Measured",
+        *,
+        tasks: Int32,
+        ran: Tasks,
+        learner: Learner | None = None,
     ) -> None:
-        """Report what each task has measured."""
+        """Report what each task has measured, to the grouping or to another policy."""
+        learner = learner or grouping
         if grouping.knows_truth:
             for worker, slowdown in enumerate(self._slowdown):
                 grouping.observe(Feedback(worker, slowdown=float(slowdown)))
@@ -230,7 +270,7 @@ class _Run:
             own = order[bounds[0][i] : bounds[1][i]]
             slot = int(ran.slot[i]) % grouping.instances
             instance = int(task) if grouping.tasks == grouping.instances else slot
-            tracker = grouping.tracker(instance)
+            tracker = learner.tracker(instance)
             if tracker is None:
                 return
             worker = int(ran.worker[i])
@@ -238,7 +278,7 @@ class _Run:
             sizes = None if measured.sizes is None else measured.sizes[own]
             messages = measure(tracker, measured.keys[own], spent_ms, sizes=sizes)
             for message in [*messages, *tracker.finish()]:
-                grouping.observe(
+                learner.observe(
                     replace(message, worker=worker, overhead_ms=self._overheads.task_ms)
                 )
 
@@ -261,6 +301,23 @@ def _work_of_tasks(tasks: Int32, costs_ms: Float64, *, count: int, servers: int)
     return np.array(
         [makespan(costs_ms[order[bounds[i] : bounds[i + 1]]], one, 0.0) for i in range(count)]
     )
+
+
+def _waits_ms(tasks: Int32, spent_ms: Float64, ran: Tasks) -> Float64:
+    """Return when each record is executed, from the start of the batch: tasks run in order.
+
+    Args:
+        tasks: task of each record.
+        spent_ms: execution time of each record.
+        ran: tasks that had records.
+    """
+    order = np.argsort(tasks, kind="stable")
+    before_ms = np.cumsum(spent_ms[order]) - spent_ms[order]
+    first = np.searchsorted(tasks[order], ran.task)
+    place = np.searchsorted(ran.task, tasks[order])
+    out = np.empty(tasks.size)
+    out[order] = ran.start_ms[place] + before_ms - before_ms[first][place]
+    return out
 
 
 def _concatenated(parts: list[Tasks]) -> Tasks:

@@ -51,6 +51,7 @@ def aggregate(
     ttl: float | str | None = None,
     name: str | None = None,
     journal: Path | str | None = None,
+    record: Path | str | None = None,
 ) -> "AggregateOperator":
     """Return an operator for `DataFrame.transform`: one record per key, from all its records.
 
@@ -85,6 +86,8 @@ def aggregate(
         name: name of the operator in stats, journal and checkpoint; unique in a query. The
             aggregator's name by default.
         journal: file for observations and plans (JSON lines, rotated).
+        record: folder for a sampled trace of the updates, for `penstock rehearse`; see
+            `penstock.balance`.
 
     Example:
         >>> from penstock.aggregators import Mean
@@ -103,6 +106,7 @@ def aggregate(
         ttl=ttl,
         name=name_of(update if aggregator is None else aggregator, name),
         journal=journal,
+        record=record,
     )
 
 
@@ -122,6 +126,7 @@ class AggregateOperator(RoutedOperator):
         ttl: float | str | None,
         name: str,
         journal: Path | str | None,
+        record: Path | str | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -129,6 +134,7 @@ class AggregateOperator(RoutedOperator):
             instances=instances,
             grouping=grouping,
             journal=journal,
+            record=record,
             size=size,
         )
         self.aggregator = aggregator

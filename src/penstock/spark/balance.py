@@ -52,6 +52,7 @@ def balance(
     form: Form | None = None,
     name: str | None = None,
     journal: Path | str | None = None,
+    record: Path | str | None = None,
     example: dict[str, Any] | None = None,
     shed: Shedder | None = None,
     arrival: str | Column | None = None,
@@ -93,6 +94,11 @@ def balance(
         name: name of the operator in stats, journal and checkpoint; unique in a query. The
             function's name by default.
         journal: file for observations and plans (JSON lines, rotated).
+        record: folder for a sampled trace, for `penstock rehearse`: Parquet files with hash of key,
+            size, cost, arrival, executor and task, and no contents of records. It has at most
+            10,000 records of a batch and the newest 500 batches. A task that runs again is
+            recorded once; a batch is written when it is complete. The driver writes the files, so
+            any folder of the driver will do.
         example: record to try the function with now. A result that does not fit the schema is
             then found before the query starts.
         shed: shedder, such as
@@ -133,6 +139,7 @@ def balance(
         form=form,
         name=name,
         journal=journal,
+        record=record,
         example=example,
         shed=shed_arguments(shed, arrival=arrival, protect=protect, spill=spill),
         failing=error_arguments(on_error, errors=errors, max_errors=max_errors, timeout=timeout),
@@ -156,6 +163,7 @@ class BalanceOperator(RoutedOperator):
         form: Form | None,
         name: str | None,
         journal: Path | str | None,
+        record: Path | str | None = None,
         example: dict[str, Any] | None,
         shed: ShedArguments | None,
         failing: ErrorArguments,
@@ -169,6 +177,7 @@ class BalanceOperator(RoutedOperator):
             instances=instances,
             grouping=grouping,
             journal=journal,
+            record=record,
             shed=shed,
             size=size,
             servers=checked_concurrency(concurrency, sheds=shed is not None),

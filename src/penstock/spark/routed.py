@@ -28,6 +28,7 @@ from penstock.spark.arguments import (
 )
 from penstock.spark.destinations import SHED, Destinations
 from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.driver.recorder import Recorder
 from penstock.spark.driver.registry import Registration
 from penstock.spark.driver.watch import watch
 from penstock.spark.environment import use_own_python
@@ -87,6 +88,7 @@ class RoutedOperator(ABC):
         shed: arguments for shedding; None sheds nothing.
         size: column or expression that the cost of a record follows; None for costs by key only.
         servers: number of records that an instance executes at a time.
+        record: folder of a trace; None records nothing.
     """
 
     # Whether the operator only sheds, in front of operators that report nothing.
@@ -105,6 +107,7 @@ class RoutedOperator(ABC):
         shed: ShedArguments | None = None,
         size: str | Column | None = None,
         servers: int = 1,
+        record: Path | str | None = None,
         **params: Any,  # noqa: ANN401 - parameters of any grouping
     ) -> None:
         self.name = name
@@ -124,6 +127,9 @@ class RoutedOperator(ABC):
         self._follows_slots = instances is None and not isinstance(grouping, Grouping)
         self._shed = shed
         self._callbacks = Callbacks(name)
+        self._recorder = Recorder.of(record, name)
+        if self._recorder is not None:
+            self._callbacks.add(self._recorder.write)
         self._plane: ControlPlane | None = None
         self._closed = False
 
@@ -141,6 +147,8 @@ class RoutedOperator(ABC):
             shedder = shedder.clone(sized=True)
         policies = OperatorPolicies(grouping, shedder)
         policies.warm_up()
+        if self._recorder is not None:
+            self._recorder.begin(spark, grouping.name, in_front=self.in_front)
         plane = self._plane = ControlPlane.of(spark)
         weakref.finalize(self, plane.forget, self.identity)
         spill_path = self._shed.spill if self._shed is not None else None
@@ -157,6 +165,7 @@ class RoutedOperator(ABC):
             in_front=self.in_front,
             follows_slots=self._follows_slots,
             callbacks=self._callbacks,
+            recorder=self._recorder,
         )
         reads = self._read_by_router(frame, keys, policies)
         spills_behind = spill is not None and not self.in_front
@@ -171,6 +180,7 @@ class RoutedOperator(ABC):
             use=internals.identity_of(frame),
             reads=tuple(reads),
             asks=errors is not None,
+            record=0 if self._recorder is None else Recorder.limit(grouping.tasks),
         )
         route = _udf(routing(spec, plane.reports), len(reads))
         if PARTITION in reads:

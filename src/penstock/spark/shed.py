@@ -27,6 +27,7 @@ def shed(
     spill: str | None = None,
     name: str = "shed",
     journal: Path | str | None = None,
+    record: Path | str | None = None,
 ) -> "ShedOperator":
     """Return an operator for `DataFrame.transform` that sheds records that would wait too long.
 
@@ -45,6 +46,8 @@ def shed(
             then go through Python.
         name: name of the operator in stats, journal and checkpoint; unique in a query.
         journal: file for observations and plans (JSON lines, rotated).
+        record: folder for a sampled trace, for `penstock rehearse`; see `penstock.balance`. Its
+            records have no costs. A batch is written when the next one has started.
 
     Example:
         >>> from penstock.shedding import average
@@ -71,6 +74,7 @@ def shed(
         spill=spill,
         name=name,
         journal=journal,
+        record=record,
     )
 
 
@@ -89,6 +93,7 @@ class ShedOperator(RoutedOperator):
         spill: str | None,
         name: str,
         journal: Path | str | None,
+        record: Path | str | None = None,
     ) -> None:
         # Without a key all records are alike. A column needs a session, so it is made when used.
         self._alike = key is None
@@ -98,6 +103,7 @@ class ShedOperator(RoutedOperator):
             instances=None,
             grouping=RoundRobin(1),
             journal=journal,
+            record=record,
             shed=shed_arguments(shedder, arrival=arrival, protect=protect, spill=spill),
         )
 

@@ -190,6 +190,8 @@ class ControlPlane:
         again = self._files.batch_to_repeat(registration.spark, controller)
         controller.begin_run(run, again)
         self.queries.begin(controller.query)
+        if registration.recorder is not None:
+            registration.recorder.forget(controller.query)
         for folder in registration.folders:
             self._files.clean_spill(registration.spark, controller, folder)
 
@@ -280,8 +282,11 @@ class ControlPlane:
             controller = self._controller(task.operator, task.query)
             if controller is None:
                 return  # closed while a task of a stopped query was still running
-            controller.observe(replace(report, task=task))
+            report = replace(report, task=task)
             registration = self.registry.get(task.operator)
+            if registration is not None and registration.recorder is not None:
+                registration.recorder.add(report)
+            controller.observe(report)
             if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.
                 done = internals.last_batch(registration.spark, controller.query)

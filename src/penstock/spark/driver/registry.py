@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from penstock.control import Callbacks, Controller, Journal, OperatorPolicies
+from penstock.spark.driver.recorder import Recorder
 from penstock.spark.spill import Spill
 
 
@@ -26,6 +27,7 @@ class Registration:
         in_front: whether the operator only sheds, in front of operators that report nothing.
         follows_slots: whether the active instances are as many as the cluster has slots.
         callbacks: functions of the user that are called with each finished batch.
+        recorder: writer of the trace; None if nothing is recorded.
         controllers: controller of each query that uses the operator.
         lock: guards the controllers; held while a controller reads its files.
         forgotten: whether the user's operator is gone; its queries may still run.
@@ -42,6 +44,7 @@ class Registration:
     in_front: bool = False
     follows_slots: bool = False
     callbacks: Callbacks = field(default_factory=lambda: Callbacks(""))
+    recorder: Recorder | None = None
     controllers: dict[str, Controller] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     forgotten: bool = False

@@ -24,7 +24,8 @@ def run_batches(
             returned = _without_failures(function, errors, records.given)
         else:
             returned = _whole(function, records.given)
-        meter.together(records.keys, 1000 * (time.perf_counter() - start), records.sizes)
+        cost_ms = 1000 * (time.perf_counter() - start)
+        meter.together(records.keys, cost_ms, records.sizes, arrival_ms=records.arrival_ms)
         meter.failed(errors.flush(records.given), errors.samples)
         yield from returned
 
@@ -165,7 +166,9 @@ class _Feed:
         """Count the current batch, with all time that the function has spent since it took it."""
         if self._current is not None:
             current, cost_ms = self._current, 1000 * self.watch.spent_s
-            self._meter.together(current.keys, cost_ms, current.sizes)
+            self._meter.together(
+                current.keys, cost_ms, current.sizes, arrival_ms=current.arrival_ms
+            )
         self._current = None
         self.watch.spent_s = 0.0
 

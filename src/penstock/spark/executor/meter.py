@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.control.reports import ExecutionReport, pack_costs
+from penstock.control.samples import Sampler
 from penstock.policies.feedback import Feedback, measure
 from penstock.policies.kernels import Float64, Int64
 from penstock.spark.executor.reporting import Reports, send
@@ -42,6 +43,7 @@ class Meter:
         self._reports = reports
         self._task = task_id(spec, instance)
         self._tracker = spec.policies().measuring.tracker(instance)
+        self._sampler = Sampler(spec.record, seed=instance) if spec.record else None
         self._messages: list[Feedback] = []
         self._records = self._failed = 0
         self._errors: tuple[str, ...] = ()
@@ -57,12 +59,27 @@ class Meter:
         """Number of records that were executed so far, with or without an error."""
         return self._records + self._failed
 
-    def one_by_one(self, keys: Int64, costs_ms: Float64, sizes: Float64 | None = None) -> None:
+    def one_by_one(
+        self,
+        keys: Int64,
+        costs_ms: Float64,
+        sizes: Float64 | None = None,
+        *,
+        arrival_ms: Float64 | None = None,
+    ) -> None:
         """Count records whose costs were measured one by one."""
         self._count(keys.size, float(costs_ms.sum()))
         self._learn(keys, costs_ms, sizes)
+        self._record(keys, costs_ms, sizes, arrival_ms=arrival_ms)
 
-    def together(self, keys: Int64, cost_ms: float, sizes: Float64 | None = None) -> None:
+    def together(
+        self,
+        keys: Int64,
+        cost_ms: float,
+        sizes: Float64 | None = None,
+        *,
+        arrival_ms: Float64 | None = None,
+    ) -> None:
         """Count records whose cost was measured together.
 
         Each gets the same share of it, or a share by its size.
@@ -71,6 +88,7 @@ class Meter:
         sample = slice(None, None, max(1, -(-keys.size // _SAMPLE)))
         shares_ms = cost_ms * _shares(keys.size, sizes)
         self._learn(keys[sample], shares_ms[sample], None if sizes is None else sizes[sample])
+        self._record(keys, shares_ms, sizes, arrival_ms=arrival_ms)
 
     def failed(self, records: int, samples: tuple[str, ...]) -> None:
         """Count records on which the function failed; they were counted as executed before.
@@ -123,6 +141,7 @@ class Meter:
             failed=self._failed,
             servers=self._servers,
             errors=self._errors,
+            sample=self._sampler.pack() if self._sampler is not None else b"",
         )
         send(self._reports, report)
 
@@ -134,6 +153,17 @@ class Meter:
     def _learn(self, keys: Int64, costs_ms: Float64, sizes: Float64 | None) -> None:
         if self._tracker is not None:
             self._messages += measure(self._tracker, keys, costs_ms, sizes=sizes)
+
+    def _record(
+        self,
+        keys: Int64,
+        costs_ms: Float64,
+        sizes: Float64 | None,
+        *,
+        arrival_ms: Float64 | None,
+    ) -> None:
+        if self._sampler is not None:
+            self._sampler.add(keys, costs_ms=costs_ms, sizes=sizes, arrival_ms=arrival_ms)
 
 
 def _shares(records: int, sizes: Float64 | None) -> Float64:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.control import OperatorPolicies, Snapshot
 from penstock.control.newest import trim
 from penstock.control.reports import RouterReport, TaskId
+from penstock.control.samples import Sampler
 from penstock.errors import PenstockError
 from penstock.policies.costs.lines import are_sizes
 from penstock.policies.grouping.base import refuse_unknown_tasks
@@ -143,6 +144,9 @@ class _Router:
         expected = snapshot.records if snapshot is not None else None
         self._grouping.expect(float("nan") if expected is None else expected)
         self._grouping.begin(number)
+        # An operator in front has no other tasks; otherwise they record what is not shed.
+        self._records_all = PARTITION in first
+        self._sampler = Sampler(spec.record, seed=number) if spec.record else None
         self._now_ms = 0.0
         if self._shedder is not None and snapshot is not None:
             self._now_ms = 1000 * snapshot.began_s
@@ -163,8 +167,22 @@ class _Router:
             out = np.full(keys.size, self._shed_to, dtype=np.int32)
             some = None if sizes is None else sizes[admitted]
             out[admitted] = self._tasks(keys[admitted], some)
+            self._record(taken, admitted)
         self.spent_s += time.perf_counter() - start
         return out
+
+    def _record(self, taken: Taken, admitted: Bool) -> None:
+        """Keep a sample of the records that no other task records."""
+        if self._sampler is None:
+            return
+        chosen = np.ones_like(admitted) if self._records_all else ~admitted
+        sizes = taken.get(SIZE)
+        self._sampler.add(
+            taken[KEY][chosen],
+            sizes=None if sizes is None else sizes[chosen],
+            arrival_ms=taken[ARRIVAL][chosen],
+            shed=~admitted[chosen],
+        )
 
     def _tasks(self, keys: Int64, sizes: Float64 | None) -> Int32:
         """Return the tasks of records, in the form that Spark needs."""
@@ -200,6 +218,7 @@ class _Router:
             undated=self._undated,
             early=self._early,
             unsized=self._unsized,
+            sample=self._sampler.pack() if self._sampler is not None else b"",
         )
 
 

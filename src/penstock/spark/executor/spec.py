@@ -27,6 +27,7 @@ class OperatorSpec:
         reads: columns that the routing stage gets, in their order.
         asks: whether routers ask the driver in any case. It then removes files of failed records
             of a batch that runs again, before any task writes new ones.
+        record: largest number of records that a task reports for a trace; 0 for none.
     """
 
     identity: str
@@ -39,6 +40,7 @@ class OperatorSpec:
     use: str
     reads: tuple[str, ...]
     asks: bool = False
+    record: int = 0
 
     @classmethod
     def of(
@@ -52,6 +54,7 @@ class OperatorSpec:
         use: str,
         reads: tuple[str, ...],
         asks: bool = False,
+        record: int = 0,
     ) -> Self:
         """Return the spec of an operator with these policies."""
         shedder = policies.shedder
@@ -66,6 +69,7 @@ class OperatorSpec:
             use=use,
             reads=reads,
             asks=asks,
+            record=record,
         )
 
     def policies(self) -> OperatorPolicies:

@@ -88,7 +88,7 @@ def _run_records(
             elif held.add(i, outcome.returned) >= _ROWS:
                 yield from held.converted()
         yield from held.converted()
-        meter.one_by_one(records.keys, costs_ms, records.sizes)
+        meter.one_by_one(records.keys, costs_ms, records.sizes, arrival_ms=records.arrival_ms)
         meter.stalled(awaiting.stalled_s)
         meter.failed(errors.flush(records.given), errors.samples)
         if records.arrival_ms is not None:

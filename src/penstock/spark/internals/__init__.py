@@ -70,6 +70,12 @@ from penstock.spark.internals.state import (
     hint_location,
     state_operators,
 )
+from penstock.spark.internals.status import (
+    application_status,
+    checked_session,
+    recent_progress,
+    steps_of,
+)
 from penstock.spark.internals.tasks import tasks_by_operator, tasks_of
 
 __all__ = [
@@ -79,9 +85,11 @@ __all__ = [
     "JvmError",
     "StateOperator",
     "active_queries",
+    "application_status",
     "as_event_time",
     "can_place",
     "can_scale",
+    "checked_session",
     "checkpoint_of",
     "committed_batch",
     "configured_slots",
@@ -114,6 +122,7 @@ __all__ = [
     "progress_after",
     "protect_from_partial_retries",
     "read_file",
+    "recent_progress",
     "remove_executors",
     "request_executors",
     "run_of",
@@ -122,6 +131,7 @@ __all__ = [
     "slots_per_executor",
     "stages_as_planned",
     "state_operators",
+    "steps_of",
     "stream_of",
     "supported_session",
     "task_ms",

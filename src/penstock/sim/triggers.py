@@ -1,0 +1,188 @@
+"""Micro-batches in the course of time: a trigger starts them, and late records make them longer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.policies.feedback import Feedback
+from penstock.policies.grouping import Grouping
+from penstock.policies.kernels import Bool, Float64, Int64
+from penstock.policies.shedding import Shedder
+from penstock.policies.validation import at_least_zero
+from penstock.sim.batch_parts import Overheads, Stage, Worker
+from penstock.sim.batches import BatchRun
+from penstock.sim.workloads import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class TriggeredResult:
+    """Result of a simulation of triggered micro-batches.
+
+    Attributes:
+        began_ms: time at which each batch started.
+        duration_ms: duration of each batch.
+        records: number of records of each batch, with shed ones.
+        waiting_ms: time from arrival to execution of each record; NaN for a shed record.
+        latency_ms: time from the arrival of each record to the end of its batch; NaN for a shed
+            record.
+    """
+
+    began_ms: Float64
+    duration_ms: Float64
+    records: Int64
+    waiting_ms: Float64
+    latency_ms: Float64
+
+    @property
+    def shed(self) -> Bool:
+        """Whether each record was shed."""
+        return np.isnan(self.latency_ms)
+
+
+def simulate_triggers(
+    grouping: Grouping,
+    stream: Stream,
+    *,
+    workers: Sequence[Worker],
+    trigger_ms: float = 0.0,
+    shedder: Shedder | None = None,
+    routers: int = 1,
+    servers: int = 1,
+    overheads: Overheads | None = None,
+    seed: int = 0,
+) -> TriggeredResult:
+    """Run a stream in micro-batches that a trigger starts, in virtual time.
+
+    A batch takes all records that have arrived. The next one starts at the next tick of the trigger
+    after the start of the batch before; at once, if that batch has taken longer.
+
+    Args:
+        grouping: grouping that routes the records; it learns.
+        stream: records with their times of arrival.
+        workers: executors.
+        trigger_ms: interval of the trigger; 0 if batches follow one another.
+        shedder: shedder that decides at the start of each batch; it learns.
+        routers: number of router tasks.
+        servers: number of records that a task executes at a time.
+        overheads: time that the engine spends besides the records.
+        seed: seed of the order in which free slots are offered.
+
+    Example:
+        >>> from penstock.policies.grouping import RoundRobin
+        >>> stream = Stream.of([1, 2, 1, 2], [10.0, 10.0, 10.0, 10.0]).every(interval_ms=10.0)
+        >>> found = simulate_triggers(
+        ...     RoundRobin(instances=2), stream, workers=[Worker(slots=2)], trigger_ms=20.0,
+        ...     overheads=Overheads(task_ms=0.0),
+        ... )
+        >>> found.began_ms, found.duration_ms, found.latency_ms
+        (array([ 0., 20., 40.]), array([10., 10., 10.]), array([10., 20., 10., 20.]))
+    """
+    if not workers:
+        raise PenstockError("workers must have at least one executor; got none")
+    run = BatchRun(
+        stream,
+        workers,
+        routers,
+        servers=servers,
+        overheads=overheads or Overheads(),
+        schedule=[],
+        seed=seed,
+    )
+    interval_ms = at_least_zero("trigger_ms", trigger_ms)
+    idle_ms = overheads.batch_ms if overheads is not None else 0.0
+    arrivals_ms = stream.arrivals_ms
+    out = _Collected([], [], [], np.full(len(stream), np.nan), np.full(len(stream), np.nan))
+    at, began_ms, free_ms = 0, -np.inf, -np.inf
+    while at < len(stream):
+        began_ms = _next_start(interval_ms, began_ms, free_ms, arrival_ms=float(arrivals_ms[at]))
+        stop = int(np.searchsorted(arrivals_ms, began_ms, side="right"))
+        chosen = np.arange(at, stop)
+        admitted, planned_ms = chosen, 0.0
+        if shedder is not None:
+            kept, planned_ms = _decide(shedder, stream, slice(at, stop), now_ms=began_ms)
+            admitted = chosen[kept]
+        if admitted.size:
+            number = len(out.began_ms)
+            duration_ms = run.batch(number, [Stage(grouping)], admitted, shedder=shedder)
+            out.waiting_ms[admitted] = began_ms + run.waits_ms - arrivals_ms[admitted]
+            if shedder is not None:
+                busy_ms = float(stream.costs_ms[admitted].sum()) / shedder.instances
+                waited_ms = out.waiting_ms[admitted]
+                _teach(shedder, waited_ms, planned_ms=planned_ms, busy_ms=busy_ms)
+        else:
+            duration_ms = idle_ms
+        free_ms = began_ms + duration_ms
+        out.latency_ms[admitted] = free_ms - arrivals_ms[admitted]
+        out.began_ms.append(began_ms)
+        out.duration_ms.append(duration_ms)
+        out.records.append(chosen.size)
+        at = stop
+    return TriggeredResult(
+        began_ms=np.array(out.began_ms),
+        duration_ms=np.array(out.duration_ms),
+        records=np.array(out.records, dtype=np.int64),
+        waiting_ms=out.waiting_ms,
+        latency_ms=out.latency_ms,
+    )
+
+
+@dataclass
+class _Collected:
+    """A result in the making; see `TriggeredResult`."""
+
+    began_ms: list[float]
+    duration_ms: list[float]
+    records: list[int]
+    waiting_ms: Float64
+    latency_ms: Float64
+
+
+def _next_start(interval_ms: float, began_ms: float, free_ms: float, *, arrival_ms: float) -> float:
+    """Return the start of the next batch.
+
+    Args:
+        interval_ms: interval of the trigger; 0 for none.
+        began_ms: start of the batch before; minus infinity for none.
+        free_ms: end of the batch before.
+        arrival_ms: arrival of the first record that waits.
+
+    Example:
+        >>> _next_start(10.0, 0.0, 5.0, arrival_ms=1.0)
+        10.0
+        >>> _next_start(10.0, 0.0, 17.0, arrival_ms=1.0)
+        17.0
+        >>> _next_start(10.0, 0.0, 5.0, arrival_ms=32.0)
+        40.0
+    """
+    if interval_ms <= 0:
+        return max(free_ms, arrival_ms)
+    tick_ms = (np.floor(began_ms / interval_ms) + 1) * interval_ms
+    start_ms = max(free_ms, float(tick_ms))
+    if start_ms >= arrival_ms:
+        return start_ms
+    return float(np.ceil(arrival_ms / interval_ms) * interval_ms)
+
+
+def _decide(shedder: Shedder, stream: Stream, part: slice, *, now_ms: float) -> tuple[Bool, float]:
+    """Let a copy of the shedder decide, as a router does; return also the expected waits."""
+    router = shedder.clone()
+    router.restore(shedder.snapshot())
+    router.begin(now_ms)
+    more = {} if stream.sizes is None or not shedder.sized else {"sizes": stream.sizes[part]}
+    now = np.full(part.stop - part.start, now_ms)
+    admitted = router.admit_together(stream.keys[part], stream.arrivals_ms[part], now, **more)
+    return admitted, router.planned_ms
+
+
+def _teach(shedder: Shedder, waiting_ms: Float64, *, planned_ms: float, busy_ms: float) -> None:
+    """Report a batch as a whole, in the way of the control loop on Spark."""
+    feedback = Feedback(
+        0,
+        waited_ms=float(waiting_ms.sum()),
+        records=int(waiting_ms.size),
+        planned_ms=planned_ms,
+        busy_ms=busy_ms,
+    )
+    shedder.observe(feedback)
