@@ -13,12 +13,14 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from pyspark.sql import SparkSession
+
 from penstock.errors import PenstockError
 from penstock.policies.validation import whole
 from penstock.spark.environment import java_command
 from penstock.spark.lab import guard
 from penstock.spark.lab.clusters import free_port
-from penstock.spark.lab.kafka_jars import broker_jars
+from penstock.spark.lab.kafka_jars import broker_jars, connector_jars
 from penstock.spark.lab.kafka_topics import Topics
 
 _HOST = "127.0.0.1"
@@ -163,6 +165,15 @@ class KafkaBroker:
                 return
         said = _said(self._folder) if self._folder is not None else ""
         raise PenstockError(f"Kafka did not start (it has {_START_S:g} s): {said}")
+
+
+def add_connector(spark: SparkSession) -> None:
+    """Add Spark's Kafka connector to a session that runs, for queries of this thread.
+
+    A session of your own gets it by `spark.jars.packages`, before it starts.
+    """
+    for jar in connector_jars():
+        spark.sql(f"ADD JAR '{jar}'")
 
 
 def _said(folder: Path) -> str:

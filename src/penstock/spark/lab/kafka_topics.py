@@ -77,6 +77,8 @@ class Topics:
         more = self._client.admin.NewPartitions(topic, partitions)
         self._admin.create_partitions([more])[topic].result(_ANSWER_S)
         self._wait_for(topic, partitions)
+        # A producer that knows the topic would refuse its new partitions for a while.
+        self._producer = None
 
     def _wait_for(self, topic: str, partitions: int) -> None:
         end_s = time.monotonic() + _ANSWER_S
