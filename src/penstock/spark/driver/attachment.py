@@ -47,8 +47,8 @@ class AttachStats:
         failures: number of failures of the loop; the query goes on unchanged.
         failure: message of the last failure.
         behind: number of records that sources with offsets, such as Kafka, hold unread; NaN
-            without a scaler.
-        lag_s: age in seconds of the oldest of these records; NaN without a scaler.
+            without such a source, without a scaler, and before the first batch has ended.
+        lag_s: age in seconds of the oldest of these records; NaN in the same cases.
     """
 
     query: str

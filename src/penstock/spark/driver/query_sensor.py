@@ -54,13 +54,13 @@ class QuerySensor:
 
     @property
     def behind(self) -> float:
-        """Number of unread records of all sources with offsets, at the last look."""
-        return math.fsum(one.records for one in self._lags.values())
+        """Number of unread records of all sources with offsets, at the last look; else NaN."""
+        return math.fsum(one.records for one in self._lags.values()) if self._lags else math.nan
 
     @property
     def lag_s(self) -> float:
         """Age of the oldest unread record of all sources with offsets, at the last look."""
-        return max((one.seconds for one in self._lags.values()), default=0.0)
+        return max((one.seconds for one in self._lags.values()), default=math.nan)
 
     def skewed(self) -> list[Skew]:
         """Return partitions of sources that get far more records than the others."""
