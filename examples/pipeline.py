@@ -110,7 +110,8 @@ def shedding(folder: Path, target: str) -> RoutedOperator:
         penstock.shedding.sliding_average(target),
         arrival="arrived",
         protect="replayed",  # an order is shed once at most
-        spill=str(folder / "shed"),
+        # As a URL: all executors of this job see the folder.
+        spill=(folder / "shed").as_uri(),
     )
 
 
@@ -124,7 +125,7 @@ def looking_up(folder: Path) -> RoutedOperator:
         concurrency=4,
         timeout="10 s",
         on_error="keep",
-        errors=str(folder / "errors"),
+        errors=(folder / "errors").as_uri(),
     )
 
 
@@ -174,7 +175,7 @@ class Run:
         # Shed orders come back when the shedder has slack, as if they had just arrived.
         late = penstock.replay(
             self.spark,
-            str(self.folder / "shed"),
+            (self.folder / "shed").as_uri(),
             when=self.shedder,
             arrival="arrived",
             schema=live.schema,
@@ -205,7 +206,7 @@ class Run:
             self._watch(query, attached)
         finally:
             query.stop()
-        dead = penstock.replay(self.spark, str(self.folder / "errors"), schema=live.schema)
+        dead = penstock.replay(self.spark, (self.folder / "errors").as_uri(), schema=live.schema)
         letters = dead.select(
             sf.col("customer").alias("key"), sf.col("number").cast("string").alias("value")
         )
