@@ -24,7 +24,8 @@ from penstock.spark.lab.kafka_jars import broker_jars, connector_jars
 from penstock.spark.lab.kafka_topics import Topics
 
 _HOST = "127.0.0.1"
-_START_S = 60.0
+# A busy machine may take minutes for what takes seconds otherwise.
+_START_S = 240.0
 _STOP_S = 20.0
 _LOG = "broker.log"
 # A JVM that lives for a moment needs no optimised code.
