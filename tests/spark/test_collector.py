@@ -52,6 +52,8 @@ ATTACHED = AttachStats(
     running=True,
     failures=1,
     failure="gone",
+    behind=40.0,
+    lag_s=1.5,
 )
 QUERIES = (QueryState("q-1", "clicks"), QueryState("q-0", "old", active=False, failure="disk full"))
 
@@ -123,6 +125,8 @@ def test_numbers_of_queries_and_attachments():
     assert found["penstock_query_failed", ("query", "old")] == 1
     names = ("executors", "wanted_executors", "pending_records", "loop_failures_total")
     assert [found[f"penstock_{one}", ("query", "clicks")] for one in names] == [3, 4, 30, 1]
+    names = ("unread_records", "lag_seconds")
+    assert [found[f"penstock_{one}", ("query", "clicks")] for one in names] == [40, 1.5]
 
 
 def test_every_declared_metric_is_served_with_its_labels():
@@ -136,6 +140,7 @@ def test_unknown_numbers_have_no_sample():
     nan = math.nan
     unknown = replace(STATS, waiting_ms=nan, snapshot_age_ms=nan, target_ms=None, last=None)
     unplanned = replace(ATTACHED, wanted=None, rate_per_s=nan, pending=nan, distance=nan)
+    unplanned = replace(unplanned, behind=nan, lag_s=nan)
     found = scraped([unknown], attached=[unplanned])
     assert not any(math.isnan(number) for number in found.values())
     missing = {name for name, *_ in scraped()} - {name for name, *_ in found}
@@ -150,6 +155,8 @@ def test_unknown_numbers_have_no_sample():
         "penstock_wanted_executors",
         "penstock_arriving_records_per_second",
         "penstock_pending_records",
+        "penstock_unread_records",
+        "penstock_lag_seconds",
         "penstock_load_distance_points",
     }
 

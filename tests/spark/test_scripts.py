@@ -23,6 +23,7 @@ LONG = {
     "benchmarks/aggregate.py",
     "benchmarks/collocate.py",
     "benchmarks/diagnose.py",
+    "benchmarks/kafka.py",
     "benchmarks/overhead.py",
     "benchmarks/place.py",
     "benchmarks/scale.py",
@@ -31,6 +32,7 @@ LONG = {
     "benchmarks/stragglers.py",
     "benchmarks/task.py",
     "examples/cluster.py",
+    "examples/pipeline.py",
     "examples/place_airline.py",
     "examples/scale_waves.py",
 }

@@ -46,6 +46,9 @@ class AttachStats:
         running: whether the loop still runs.
         failures: number of failures of the loop; the query goes on unchanged.
         failure: message of the last failure.
+        behind: number of records that sources with offsets, such as Kafka, hold unread; NaN
+            without such a source, without a scaler, and before the first batch has ended.
+        lag_s: age in seconds of the oldest of these records; NaN in the same cases.
     """
 
     query: str
@@ -61,6 +64,8 @@ class AttachStats:
     running: bool
     failures: int
     failure: str
+    behind: float = float("nan")
+    lag_s: float = float("nan")
 
 
 class Attachment:
@@ -181,6 +186,8 @@ class Attachment:
             running=self.running,
             failures=self._failures,
             failure=self._failure,
+            behind=self._scaling.behind if self._scaling else float("nan"),
+            lag_s=self._scaling.lag_s if self._scaling else float("nan"),
         )
 
     def detach(self) -> None:

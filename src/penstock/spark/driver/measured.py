@@ -174,6 +174,12 @@ ATTACHED: tuple[Metric[AttachStats], ...] = (
     ),
     Metric("penstock_pending_records", "Records that wait for capacity.", lambda a: a.pending),
     Metric(
+        "penstock_unread_records",
+        "Records that sources with offsets, such as Kafka, hold unread.",
+        lambda a: a.behind,
+    ),
+    Metric("penstock_lag_seconds", "Age of the oldest unread record.", lambda a: a.lag_s),
+    Metric(
         "penstock_load_distance_points",
         "Distance of the worst executor from the mean load; 100 points are one busy executor.",
         lambda a: a.distance,

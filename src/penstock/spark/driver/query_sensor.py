@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Controller
+from penstock.control.lag import Offsets, Skew, SourceLag
 from penstock.control.timeline import Look, Running, Work
 from penstock.spark import internals
 from penstock.spark.driver.control_plane import ControlPlane
@@ -49,6 +50,21 @@ class QuerySensor:
         self._warming = _WARM_UP
         self._rows = self._rest_ms = self._reported_ms = 0.0
         self._usual_ms = self._usual_rows = 0.0
+        self._lags: dict[int, SourceLag] = {}
+
+    @property
+    def behind(self) -> float:
+        """Number of unread records of all sources with offsets, at the last look; else NaN."""
+        return math.fsum(one.records for one in self._lags.values()) if self._lags else math.nan
+
+    @property
+    def lag_s(self) -> float:
+        """Age of the oldest unread record of all sources with offsets, at the last look."""
+        return max((one.seconds for one in self._lags.values()), default=math.nan)
+
+    def skewed(self) -> list[Skew]:
+        """Return partitions of sources that get far more records than the others."""
+        return [skew for one in self._lags.values() for skew in one.skewed()]
 
     def controllers(self) -> list[Controller]:
         """Return the controllers of the query's operators, in the order of registration."""
@@ -122,8 +138,13 @@ class QuerySensor:
     def _look(
         self, progress: dict[str, Any], work: Work | None, operators: dict[str, Work]
     ) -> Look:
+        began_s = datetime.fromisoformat(progress["timestamp"]).timestamp()
+        for number, source in enumerate(progress["sources"]):
+            offsets = offsets_of(source)
+            if offsets is not None and offsets[0]:
+                self._lags.setdefault(number, SourceLag()).add(began_s, *offsets)
         return Look(
-            began_s=datetime.fromisoformat(progress["timestamp"]).timestamp(),
+            began_s=began_s,
             taken_s=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,
             rows=float(progress["numInputRows"]),
             behind=sum(self._behind(i, one) for i, one in enumerate(progress["sources"])),
@@ -191,13 +212,31 @@ def offsets_behind(source: dict[str, Any]) -> float:
         >>> offsets_behind({"latestOffset": {"t": {"0": 9, "1": 7}}, "endOffset": {"t": {"0": 4}}})
         12.0
     """
+    found = offsets_of(source)
+    if found is None:
+        return 0.0
+    latest, end = found
+    return math.fsum(max(0.0, offset - end.get(one, 0.0)) for one, offset in latest.items())
+
+
+def offsets_of(source: dict[str, Any]) -> tuple[Offsets, Offsets] | None:
+    """Return the newest and the reached offsets of a source; None if it has others.
+
+    Example:
+        >>> offsets_of({"latestOffset": {"t": {"0": 9}}, "endOffset": {"t": {"0": 4}}})
+        ({('t', '0'): 9.0}, {('t', '0'): 4.0})
+    """
     latest: Any = source.get("latestOffset")
     end: Any = source.get("endOffset")
     try:
-        return math.fsum(
-            max(0.0, float(offset) - float(end.get(topic, {}).get(partition, 0)))
-            for topic, partitions in latest.items()
-            for partition, offset in partitions.items()
-        )
+        newest = {(t, p): float(n) for t, parts in latest.items() for p, n in parts.items()}
+        # Only topics that still exist count.
+        reached = {
+            (t, p): float(n)
+            for t in latest.keys() & end.keys()
+            for p, n in end[t].items()
+            if (t, p) in newest
+        }
     except (AttributeError, TypeError, ValueError):
-        return 0.0  # offsets of another kind
+        return None  # offsets of another kind
+    return newest, reached

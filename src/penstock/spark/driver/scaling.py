@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import ExecutorPlan, Journal, Limits, ScalingLoop, Timeline
+from penstock.control.lag import Partition
 from penstock.policies.scaling import Scaler
 from penstock.spark import internals
 from penstock.spark.driver.fleet import Fleet
@@ -58,6 +59,17 @@ class QueryScaling:
         self._executors_before: int | None = None
         self._loop: ScalingLoop | None = None
         self._periods_short = 0
+        self._named: set[Partition] = set()
+
+    @property
+    def behind(self) -> float:
+        """Number of unread records of sources with offsets."""
+        return self._sensor.behind
+
+    @property
+    def lag_s(self) -> float:
+        """Age of the oldest unread record of sources with offsets."""
+        return self._sensor.lag_s
 
     def look(self) -> None:
         """Read the query's progress."""
@@ -69,6 +81,20 @@ class QueryScaling:
         if self._loop is not None:
             for look in looks:
                 self._loop.timeline.add(look)
+        self._name_skewed()
+
+    def _name_skewed(self) -> None:
+        """Warn once about each partition of a source that gets far more records than others."""
+        for (topic, number), share, partitions in self._sensor.skewed():
+            if (topic, number) in self._named:
+                continue
+            self._named.add((topic, number))
+            self._journal.warn(
+                self._name,
+                f"partition {number} of topic {topic} gets {share:.0%} of the records, and there "
+                f"are {partitions} partitions: one task reads them. penstock.balance spreads them "
+                "over all instances; minPartitions divides them among reading tasks",
+            )
 
     def _begin(self) -> None:
         """Begin to plan, when a batch with records has ended and there are executors."""

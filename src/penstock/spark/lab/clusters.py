@@ -50,7 +50,7 @@ class StandaloneCluster:
         """Start the master and the workers, and wait until the workers have registered."""
         java_version()
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-cluster-")
-        port = _free_port()
+        port = free_port()
         self.url = f"spark://{_HOST}:{port}"
         try:
             self._launch("master", _MASTER, "--host", _HOST, "--port", str(port))
@@ -133,7 +133,8 @@ class StandaloneCluster:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody uses."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         return int(probe.getsockname()[1])
