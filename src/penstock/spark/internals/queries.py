@@ -165,6 +165,15 @@ def progress_after(spark: SparkSession, query: str, timestamp: str) -> list[dict
     return found[::-1]
 
 
+def newest_progress(execution: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a py4j object
+    """Return the newest progress of a query, given by `execution_of`; None before the first."""
+    progress = execution.lastProgress()
+    if progress is None:
+        return None
+    found: dict[str, Any] = json.loads(progress.json())
+    return found
+
+
 def unread_files(spark: SparkSession, query: str, *, source: int, log_offset: int) -> float:
     """Return the unread files of a file source, over the files of a batch.
 
