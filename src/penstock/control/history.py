@@ -1,5 +1,6 @@
 """An hour of numbers in bounded memory."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,7 +61,9 @@ class History:
         newest = self._rows[(self._added - 1) % len(self._rows), 1:]
         return dict(zip(self.names, _known(newest.astype(np.float64)), strict=True))
 
-    def thinned(self, since_s: float, most: int) -> dict[str, list[float | None]]:
+    def thinned(
+        self, since_s: float, most: int, names: Sequence[str] | None = None
+    ) -> dict[str, list[float | None]]:
         """Return the rows since a time, the oldest first.
 
         If there are too many, neighbours are joined, and the largest number of each is kept: a
@@ -69,25 +72,31 @@ class History:
         Args:
             since_s: time of the first row, in seconds since 1970.
             most: largest number of rows that are returned, >= 1.
+            names: names of the numbers that are returned; None for all.
         """
-        rows = self._since(since_s)
+        wanted = self.names if names is None else names
+        rows = self._since(since_s, [1 + self.names.index(name) for name in wanted])
         step = max(1, -(-len(rows) // most))
         starts = np.arange(0, len(rows), step)
         if starts.size:
             # The oldest rows that join may be fewer, so that the newest ones always join alike.
             starts = np.concatenate(([0], starts[1:] - (-len(rows) % step)))
             rows = np.fmax.reduceat(rows, starts)
-        times_s: list[float | None] = [round(self._began_s + float(one), 1) for one in rows[:, 0]]
-        numbers = {name: _known(rows[:, 1 + i]) for i, name in enumerate(self.names)}
-        return {"time_s": times_s, **numbers}
+        numbers = {name: _known(rows[:, 1 + i]) for i, name in enumerate(wanted)}
+        return {"time_s": _known(self._began_s + rows[:, 0]), **numbers}
 
-    def _since(self, since_s: float) -> Float64:
-        size = len(self._rows)
-        order = np.arange(self._added - len(self), self._added) % size
-        rows = self._rows[order].astype(np.float64)
-        return rows[rows[:, 0] >= since_s - self._began_s]
+    def _since(self, since_s: float, columns: list[int]) -> Float64:
+        """Return times and some columns of the rows since a time; only these rows are copied."""
+        oldest = self._added % len(self._rows) if self._added > len(self._rows) else 0
+        parts = self._rows[oldest : self._added], self._rows[:oldest]
+        chosen = []
+        for part in parts:
+            first = int(np.searchsorted(part[:, 0], np.float32(since_s - self._began_s)))
+            chosen.append(part[first:, [0, *columns]])
+        return np.concatenate(chosen).astype(np.float64)
 
 
 def _known(numbers: Float64) -> list[float | None]:
-    """Return numbers with six digits for JSON, and None for unknown ones."""
-    return [float(f"{one:.6g}") if np.isfinite(one) else None for one in numbers]
+    """Return numbers with four decimals, and None for unknown ones."""
+    rounded: list[float] = np.round(numbers, 4).tolist()
+    return [one if math.isfinite(one) else None for one in rounded]

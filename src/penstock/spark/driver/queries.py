@@ -45,6 +45,7 @@ class Queries:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._active = internals.ActiveQueries(spark)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, QueryState] = OrderedDict()
         self._executions: dict[str, Any] = {}
@@ -75,7 +76,7 @@ class Queries:
     def follow_all(self) -> None:
         """Follow all queries of the application that run, with operators or without."""
         try:
-            active = internals.active_queries(self._spark)
+            active = self._active.now()
         except JvmError:
             return  # the application stops
         with self._lock:
@@ -113,7 +114,7 @@ class Queries:
         if not followed:
             return {}
         try:
-            active = internals.active_queries(self._spark)
+            active = self._active.now()
         except JvmError:
             return {}  # the application stops
         return {

@@ -169,6 +169,11 @@ class TaskTime:
         return total_ms
 
 
+def reads_files(source: dict[str, Any]) -> bool:
+    """Whether a source, as progress describes it, reads files."""
+    return str(source["description"]).startswith("FileStreamSource")
+
+
 def records_behind(spark: SparkSession, query: str, progress: dict[str, Any]) -> float:
     """Return the backlog of a query's sources in records, as far as it is known.
 
@@ -178,9 +183,7 @@ def records_behind(spark: SparkSession, query: str, progress: dict[str, Any]) ->
         progress: newest progress of the query.
     """
     return math.fsum(
-        _unread(spark, query, number, source=one)
-        if str(one["description"]).startswith("FileStreamSource")
-        else offsets_behind(one)
+        _unread(spark, query, number, source=one) if reads_files(one) else offsets_behind(one)
         for number, one in enumerate(progress["sources"])
     )
 

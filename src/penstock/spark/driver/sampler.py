@@ -20,11 +20,13 @@ from penstock.spark.driver.attachment import Attachment, AttachStats
 from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.overview import stats_of
 from penstock.spark.driver.queries import Queries, QueryState
-from penstock.spark.driver.query_sensor import records_behind
+from penstock.spark.driver.query_sensor import reads_files, records_behind
 
 log = logging.getLogger("penstock")
 
 EVERY_S = 1.0
+# Time for which the backlog of a query is not read again.
+_BACKLOG_S = 10.0
 # Numbers of a query of which an hour is kept.
 CURVES = (
     "duration_ms",
@@ -135,6 +137,7 @@ class Sampler:
         self._queries = Queries(spark)
         self._batches: OrderedDict[str, BatchNow] = OrderedDict()
         self._operators: OrderedDict[str, list[OperatorStats]] = OrderedDict()
+        self._backlog_due_s: OrderedDict[str, float] = OrderedDict()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="penstock-sampler", daemon=True)
 
@@ -200,12 +203,19 @@ class Sampler:
     def _follow(self, query: str, progress: dict[str, Any]) -> None:
         before = self._batches.get(query, BatchNow())
         if str(progress["timestamp"]) != before.timestamp:
-            backlog = self._backlog(query, progress)
+            backlog = self._backlog(query, progress, before.backlog)
             self._batches[query] = before.followed_by(progress, backlog)
             self._batches.move_to_end(query)
             trim(self._batches, 4 * _KEPT)
 
-    def _backlog(self, query: str, progress: dict[str, Any]) -> float:
+    def _backlog(self, query: str, progress: dict[str, Any], known: float) -> float:
+        """Return the backlog; that of file sources is kept for a while, as it is slow to read."""
+        now_s = time.monotonic()
+        slow = any(reads_files(one) for one in progress["sources"])
+        if slow and not math.isnan(known) and now_s < self._backlog_due_s.get(query, 0.0):
+            return known
+        self._backlog_due_s[query] = now_s + _BACKLOG_S
+        trim(self._backlog_due_s, 4 * _KEPT)
         try:
             return records_behind(self._spark, query, progress)
         except (internals.JvmError, AttributeError):

@@ -14,13 +14,13 @@ from penstock.spark.driver.attachment import Attachment, AttachStats
 from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.placement import StatePlaces
 from penstock.spark.driver.queries import QueryState
-from penstock.spark.driver.sampler import BatchNow, Moment, Sampler
+from penstock.spark.driver.sampler import CURVES, BatchNow, Moment, Sampler
 
 Json = dict[str, Any]
 
 # Largest numbers of things that are sent.
-_POINTS = 240
-_RECENT = 40
+_POINTS = 150
+_RECENT = 24
 _QUERIES = 200
 _INSTANCES = 256
 _KEY_GROUPS = 1_024
@@ -63,7 +63,7 @@ class Shown:
         chosen = next((one for one in queries if one.query == query), None)
         chosen = chosen or next(iter(queries), None)
         alerts = list(_alerts(now))
-        shown = {
+        return {
             "time_s": now.time_s,
             "application": self._application,
             "queries": [self._row(one, now, alerts, since_s=since_s) for one in queries],
@@ -71,13 +71,12 @@ class Shown:
             "more_alerts": max(0, len(alerts) - _ALERTS),
             "selected": self._details(chosen, now, since_s) if chosen is not None else None,
         }
-        return {name: _finite(value) for name, value in shown.items()}
 
     def _row(self, state: QueryState, now: Moment, alerts: list[Json], *, since_s: float) -> Json:
         """Return the line of a query in the list."""
         batch = now.batches.get(state.query, BatchNow())
-        curves = self._curves(state.query, since_s, _RECENT)
-        return {
+        curves = self._curves(state.query, since_s, _RECENT, names=("duration_ms",))
+        row = {
             "id": state.query,
             "name": state.name,
             "state": state_of(state),
@@ -88,13 +87,15 @@ class Shown:
             "backlog": batch.backlog,
             "latency_ms": batch.latency_ms,
             "alerts": sum(one["query"] == state.query for one in alerts),
-            "recent": curves.get("duration_ms", []),
         }
+        return {**{k: _finite(v) for k, v in row.items()}, "recent": curves.get("duration_ms", [])}
 
-    def _curves(self, query: str, since_s: float, most: int) -> dict[str, list[float | None]]:
+    def _curves(
+        self, query: str, since_s: float, most: int, *, names: tuple[str, ...] = CURVES
+    ) -> dict[str, list[float | None]]:
         with self._sampler.lock:
             history = self._sampler.histories.get(query)
-            return history.thinned(since_s, most) if history is not None else {}
+            return history.thinned(since_s, most, names) if history is not None else {}
 
     def _details(self, state: QueryState, now: Moment, since_s: float) -> Json:
         """Return everything about one query."""
@@ -106,10 +107,10 @@ class Shown:
             "name": state.name,
             "curves": self._curves(state.query, since_s, _POINTS),
             "operators": [
-                _operator(one, controllers.get(one.name))
+                _finite(_operator(one, controllers.get(one.name)))
                 for one in now.operators.get(state.query, [])
             ],
-            "attached": _attached(attached, attachment.places() if attachment else None),
+            "attached": _finite(_attached(attached, attachment.places() if attachment else None)),
             "plans": _plans(state, controllers.values(), attachment),
         }
 

@@ -39,8 +39,8 @@ from penstock.spark.internals.jobs import (
 )
 from penstock.spark.internals.jvm import JvmError
 from penstock.spark.internals.queries import (
+    ActiveQueries,
     BatchDone,
-    active_queries,
     checkpoint_of,
     committed_batch,
     execution_of,
@@ -74,12 +74,12 @@ from penstock.spark.internals.state import (
 from penstock.spark.internals.tasks import tasks_by_operator, tasks_of
 
 __all__ = [
+    "ActiveQueries",
     "BatchDone",
     "Executor",
     "JobDone",
     "JvmError",
     "StateOperator",
-    "active_queries",
     "as_event_time",
     "can_place",
     "can_scale",
