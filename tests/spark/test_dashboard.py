@@ -45,6 +45,10 @@ def data(url, **asked):
     return json.loads(text)
 
 
+def states(url):
+    return {(one["id"], one["state"]) for one in data(url)["queries"]}
+
+
 def until(condition):
     end = time.monotonic() + WAIT_S
     while not (found := condition()):
@@ -141,6 +145,25 @@ def complete(answer):
     found = answer["selected"]
     done = found["operators"] and found["operators"][0]["counts"]["batches"] == 2
     return found if done else None
+
+
+def test_an_attached_query_opens_a_dashboard_that_ends_with_it(spark):
+    stream = spark.readStream.format("rate").load().writeStream.format("noop")
+    query = stream.queryName("attached").trigger(processingTime="1 hour").start()
+    scaler = penstock.scaling.Preventive()
+    attached = penstock.attach(query, scale=scaler, period="1 hour", dry_run=True, dashboard=True)
+    served = attached.dashboard
+    try:
+        found = until(lambda: data(served.url, query=query.id)["selected"]["attached"])
+        assert (found["query"], found["executors"], found["dry_run"]) == ("attached", 1, True)
+        assert (found["reason"], found["wanted"], found["state"]) == ("no plan yet", None, None)
+        query.stop()  # a query that has ended stays visible
+        until(lambda: (str(query.id), "ended") in states(served.url))
+    finally:
+        query.stop()
+        attached.detach()
+    assert served.closed
+    assert samplers() == []
 
 
 def test_a_batch_job_has_no_curves(spark):

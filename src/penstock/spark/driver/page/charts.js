@@ -2,7 +2,7 @@
 
 import { el, inWords, onAxis, short, svg } from "./elements.js";
 
-const WIDTH = 300, HEIGHT = 96, LEFT = 38, BOTTOM = 16, TOP = 6;
+const WIDTH = 220, HEIGHT = 92, LEFT = 36, BOTTOM = 16, TOP = 6;
 
 // The smallest round number that is not below a value.
 function rounded(value) {

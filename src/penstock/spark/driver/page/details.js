@@ -76,7 +76,7 @@ function drawSpeeds(slowdowns) {
   const most = Math.max(...found.map(([, slowdown]) => slowdown), 1);
   return el("div", {},
     el("h4", {}, "Executors: time for a record, over the median executor"),
-    found.map(([name, slowdown]) => meter(name === "driver" ? "driver (local)" : `executor ${name}`,
+    found.map(([name, slowdown]) => meter(/^\d+$/.test(name) ? `executor ${name}` : name,
       slowdown / most, `${slowdown.toFixed(2)} ×`, { slow: slowdown >= 1.5 })));
 }
 
