@@ -66,6 +66,7 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/diagnose.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/kafka.py
+	$(BIN)/python benchmarks/dashboard.py
 
 docs: $(READY) java  ## Draw the pictures of the papers' figures again
 	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done

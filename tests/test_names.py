@@ -13,6 +13,7 @@ VERBS = [
     "aggregate",
     "attach",
     "balance",
+    "dashboard",
     "detach",
     "diagnose",
     "metrics",
@@ -51,7 +52,9 @@ def test_a_family_is_a_module_with_its_policies(family, policy):
     assert module.__all__ == own.__all__ == sorted(own.__all__)
 
 
-@pytest.mark.parametrize("verb", ["aggregate", "attach", "balance", "metrics", "replay", "shed"])
+@pytest.mark.parametrize(
+    "verb", ["aggregate", "attach", "balance", "dashboard", "metrics", "replay", "shed"]
+)
 def test_the_module_of_a_verb_is_not_hidden_by_its_function(verb):
     assert isinstance(importlib.import_module(f"penstock.spark.{verb}"), ModuleType)
     assert isinstance(getattr(penstock.spark, verb), ModuleType)

@@ -1,7 +1,7 @@
 """Adaptive load management for PySpark streams.
 
 Verbs are here: `balance`, `aggregate`, `shed`, `replay`, `attach`, `detach`, `with_placement`,
-`metrics`, `diagnose`.
+`metrics`, `dashboard`, `diagnose`.
 Policies are in the module of their family: `penstock.grouping`, `penstock.shedding`,
 `penstock.scaling`, `penstock.placement`.
 """
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.spark.aggregate import aggregate
     from penstock.spark.attach import attach, detach
     from penstock.spark.balance import balance
+    from penstock.spark.dashboard import dashboard
     from penstock.spark.driver.attachment import with_placement
     from penstock.spark.metrics import metrics
     from penstock.spark.replay import replay
@@ -30,6 +31,7 @@ __all__ = [
     "aggregate",
     "attach",
     "balance",
+    "dashboard",
     "detach",
     "diagnose",
     "grouping",
@@ -47,6 +49,7 @@ _VERBS = {
     "aggregate": "penstock.spark.aggregate",
     "attach": "penstock.spark.attach",
     "balance": "penstock.spark.balance",
+    "dashboard": "penstock.spark.dashboard",
     "detach": "penstock.spark.attach",
     "diagnose": "penstock.live_diagnosis",
     "metrics": "penstock.spark.metrics",

@@ -424,10 +424,11 @@ def test_doctor_says_what_is_missing(tmp_path):
 
 @pytest.mark.spark
 def test_demo_compares_and_writes_a_report(tmp_path):
-    done = process("demo", "--batches", "2", "--out", tmp_path / "out")
+    done = process("demo", "--batches", "2", "--out", tmp_path / "out", "--watch")
     assert done.returncode == 0, done.stderr
     assert "with Penstock." in done.stdout
     assert "demo.html" in done.stdout
+    assert "Watch the stream: http://127.0.0.1:" in done.stderr
     html = (tmp_path / "out" / "demo.html").read_text()
     assert "latency-bound" in html
     assert "data:image/png;base64," in html

@@ -121,6 +121,7 @@ def test_a_batch_job_has_no_query(spark):
 def test_the_end_of_spark_ends_the_servers(tmp_path):
     finished("metrics_end", tmp_path)
     found = json.loads((tmp_path / "found.json").read_text())
-    assert found["refused"] == "no Spark session runs; start one first, then call metrics()"
-    assert (found["before"], found["threads"]) == ([200, 200], 2)
-    assert (found["after"], found["left"], found["closed"]) == ([0, 0], 0, [True, True])
+    why = "no Spark session runs; start one first, then call"
+    assert found["refused"] == [f"{why} metrics()", f"{why} dashboard()"]
+    assert (found["before"], found["threads"]) == ([200] * 3, 4)
+    assert (found["after"], found["left"], found["closed"]) == ([0] * 3, 0, [True] * 3)

@@ -1,5 +1,6 @@
 """`penstock demo`: a stream with Spark's own shuffle, and with Penstock."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+import penstock
 from penstock import __version__
 from penstock.cli.console import columns, errors, output
 from penstock.experiments import batch_trials
@@ -45,7 +47,8 @@ _CAPTION = (
     "--out", type=click.Path(path_type=Path), default="penstock-out", help="Folder for the report."
 )
 @click.option("--batches", default=job.BATCHES, help="Micro-batches of each of the two runs.")
-def demo(out: Path, batches: int) -> None:
+@click.option("--watch", is_flag=True, help="Serve a live page of the run on this machine.")
+def demo(out: Path, batches: int, watch: bool) -> None:
     """Compare Spark's own shuffle with Penstock on one stream."""
     whole("--batches", batches, least=2)
     writable_folder("--out", out)
@@ -53,7 +56,9 @@ def demo(out: Path, batches: int) -> None:
     java_version()
     output.print(f"\n{_STORY}\n\n{_CONTENDERS}\n")
     with _progress() as progress:
-        comparison = job.run(batches=batches, progress=progress)
+        comparison = job.run(
+            batches=batches, progress=progress, started=_serve if watch else lambda: None
+        )
     rows = comparison.table()
     table = columns(list(rows[0]), [list(row.values()) for row in rows])
     output.print(f"Batches after {comparison.warm_up} batches of learning:\n")
@@ -63,6 +68,14 @@ def demo(out: Path, batches: int) -> None:
     verdict = f"Batches are {factor} with Penstock."
     output.print(f"\n[bold]{verdict}[/]")
     _write(out, comparison, verdict)
+    if watch and sys.stdin.isatty():
+        click.pause("\nThe live page stays until you press a key.", err=True)
+
+
+def _serve() -> None:
+    """Serve a live page until the process ends."""
+    url = penstock.dashboard().url
+    errors.print(f"Watch the stream: {url}", markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from penstock.control.timeline import Work
 from penstock.control.utilization import Utilization
 from penstock.control.warnings import about_batch, about_execution, about_executors, about_router
 from penstock.errors import PenstockError
+from penstock.policies.costs import HotKey
 from penstock.policies.kernels import Float64
 
 
@@ -310,6 +311,11 @@ class Controller:
                 query_name=self.query_name,
                 target=self._policies.target,
             )
+
+    def hot_keys(self, most: int) -> list[HotKey]:
+        """Return the keys that take the most time, the hottest first."""
+        with self._lock:
+            return self._policies.measuring.hot_keys(most)
 
     def work(self) -> Work:
         """Return the work done so far, for a timeline."""

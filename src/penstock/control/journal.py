@@ -5,6 +5,8 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,20 @@ class Journal:
         """Return the last entries, oldest first."""
         with self._lock:
             return list(self._entries)
+
+    def newest(self, kinds: Collection[str], count: int) -> list[dict[str, Any]]:
+        """Return the newest entries of some kinds, the newest first.
+
+        Example:
+            >>> journal = Journal()
+            >>> journal.write("plan", reason="longest first")
+            >>> journal.write("observation", busy_ms=3.0)
+            >>> [one["reason"] for one in journal.newest({"plan"}, count=5)]
+            ['longest first']
+        """
+        with self._lock:
+            wanted = (one for one in reversed(self._entries) if one["kind"] in kinds)
+            return list(islice(wanted, count))
 
     def _append(self, path: Path, line: str) -> None:
         if path.exists() and path.stat().st_size + len(line) > self.max_bytes:

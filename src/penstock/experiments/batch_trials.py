@@ -245,6 +245,7 @@ class _Stream:
             checkpoint=self.checkpoint,
             sink=sink,
             files=self.load.sources,
+            name=name,
         )
         if isinstance(contender, ByPenstock):
             contender.close()

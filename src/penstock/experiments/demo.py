@@ -1,5 +1,6 @@
 """The demo: a stream whose records cost from a millisecond to a second, distributed in two ways."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,10 +85,24 @@ def heavy_tailed(
     return Load.of(stream.keys, stream.costs_ms, batches)
 
 
-def run(batches: int = BATCHES, records: int = RECORDS, progress: Progress = silent) -> Comparison:
-    """Run the stream with Spark's own shuffle, then with Penstock."""
+def run(
+    batches: int = BATCHES,
+    records: int = RECORDS,
+    progress: Progress = silent,
+    *,
+    started: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Run the stream with Spark's own shuffle, then with Penstock.
+
+    Args:
+        batches: number of micro-batches of each run.
+        records: number of records of a micro-batch.
+        progress: function called after each micro-batch.
+        started: function called when Spark has started.
+    """
     load = heavy_tailed(batches, records)
     spark = session(f"local[{INSTANCES}]", "penstock-demo")
+    started()
     contenders: dict[str, Contender] = {SPARK: by_repartition(INSTANCES), PENSTOCK: ByPenstock()}
     trials = try_out(spark, load, contenders, instances=INSTANCES, progress=progress)
     return Comparison(trials, load.ideal_ms(INSTANCES), min(WARM_UP, batches // 2))

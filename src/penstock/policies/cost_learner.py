@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
-from penstock.policies.costs import BySize, SpaceSaving
+from penstock.policies.costs import BySize, HotKey, SpaceSaving
 from penstock.policies.costs.pooled import PooledCosts
 from penstock.policies.costs.pooled_by_size import PooledBySize
 from penstock.policies.feedback import Feedback
@@ -60,6 +60,10 @@ class CostLearner(Learner):
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
         return self._costs.expected_total_ms(self._worker(feedback), feedback.costs)
+
+    def hot_keys(self, most: int) -> list[HotKey]:
+        """Return the keys that take the most time, the hottest first."""
+        return self._costs.hot_keys(most)
 
     def _worker(self, feedback: Feedback) -> int:
         """Return the number of the worker that has sent a message."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.policies.base import Policy
-from penstock.policies.costs import CostModel
+from penstock.policies.costs import CostModel, HotKey
 from penstock.policies.feedback import Feedback, Tracker, measure, refuse_wrong
 from penstock.policies.kernels import Int64
 from penstock.policies.validation import whole
@@ -89,6 +89,16 @@ class Learner(Policy):
         Called by the controller on the driver, just before it passes the message to `observe`.
         """
         return 0.0
+
+    def hot_keys(self, most: int) -> list[HotKey]:
+        """Return the keys that take the most time, the hottest first; empty if none is learnt.
+
+        Called by the controller on the driver, for people who watch the operator.
+
+        Args:
+            most: largest number of keys.
+        """
+        return []
 
     def _silent(self) -> bool:
         """Return whether no instance has a tracker, so that none will ever answer."""

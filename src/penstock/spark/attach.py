@@ -12,6 +12,7 @@ from penstock.policies.placement import Placer
 from penstock.policies.scaling import Scaler
 from penstock.policies.validation import seconds
 from penstock.spark import internals
+from penstock.spark.dashboard import dashboard as serve
 from penstock.spark.driver.attachment import Attachment
 from penstock.spark.driver.placement import QueryPlacement
 from penstock.spark.driver.query_sensor import name_of_query
@@ -30,6 +31,7 @@ def attach(
     period: float | str = "10 s",
     dry_run: bool = False,
     journal: Path | str | None = None,
+    dashboard: bool = False,
 ) -> Attachment:
     """Scale the executors of a running query, and place its state on them.
 
@@ -51,9 +53,12 @@ def attach(
             than the trigger interval.
         dry_run: write plans to the journal, and change nothing.
         journal: file for observations and plans (JSON lines, rotated).
+        dashboard: whether to serve a live page on this machine; its address is
+            `attached.dashboard.url`. It ends with `detach()` or with the Spark session, not with
+            the query: a failed query stays visible. See `penstock.dashboard`.
 
     Returns:
-        An attachment with `stats()` and `detach()`.
+        An attachment with `stats()`, `detach()` and `dashboard`.
     """
     if not isinstance(query, StreamingQuery):
         raise PenstockError(
@@ -83,7 +88,11 @@ def attach(
         dry_run=dry_run,
         journal=shared,
     )
-    return attachment.begin()
+    attachment.begin()
+    if dashboard:
+        attachment.dashboard = serve()
+        log.info("the dashboard of query %s is at %s", attachment.query, attachment.dashboard.url)
+    return attachment
 
 
 def detach(query: StreamingQuery) -> None:

@@ -1,13 +1,10 @@
 """`penstock.metrics`: the numbers of all operators, for Prometheus."""
 
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
-from penstock.errors import PenstockError
 from penstock.extras import needs
 from penstock.policies.validation import whole
 from penstock.spark import internals
 from penstock.spark.driver.overview import overview
+from penstock.spark.driver.sessions import running_session
 from penstock.spark.driver.web import Served, checked_address
 
 
@@ -52,7 +49,7 @@ def metrics(
 
     checked_address("metrics()", port, host, token=token)
     whole("max_instances", max_instances, least=1)
-    spark = _session()
+    spark = running_session("metrics()")
     registry = CollectorRegistry()
     registry.register(OverviewCollector(lambda: overview(spark), max_instances))
     return Served(
@@ -63,19 +60,3 @@ def metrics(
         token=token,
         path="/metrics",
     )
-
-
-def _session() -> SparkSession:
-    """Return the session of the application that runs in this process."""
-    try:
-        spark = SparkSession.active()
-    except PySparkException:
-        spark = None
-    if spark is not None and "connect" in type(spark).__module__:
-        raise PenstockError(
-            "metrics() needs a classic session: the driver of a Spark Connect session is in "
-            "another process"
-        )
-    if spark is None or internals.is_stopped(spark):
-        raise PenstockError("no Spark session runs; start one first, then call metrics()")
-    return spark

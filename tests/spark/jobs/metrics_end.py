@@ -1,4 +1,4 @@
-"""An application that is stopped while its metrics are served.
+"""An application that is stopped while its metrics and its dashboard are served.
 
 Argument: the folder for the results.
 """
@@ -27,16 +27,21 @@ def answers(url):
 
 
 def servers():
-    return [one for one in threading.enumerate() if one.name == "penstock-web"]
+    names = {"penstock-web", "penstock-sampler"}
+    return [one for one in threading.enumerate() if one.name in names]
 
 
-try:
-    penstock.metrics()
-    refused = ""
-except penstock.PenstockError as error:
-    refused = str(error)
+def refusal(verb):
+    try:
+        verb()
+    except penstock.PenstockError as error:
+        return str(error)
+    return ""
+
+
+refused = [refusal(penstock.metrics), refusal(penstock.dashboard)]
 spark = session("local[1]", "penstock-test-metrics-end")
-served = [penstock.metrics(), penstock.metrics()]
+served = [penstock.metrics(), penstock.metrics(), penstock.dashboard()]
 before = [answers(one.url) for one in served]
 threads = len(servers())
 spark.stop()

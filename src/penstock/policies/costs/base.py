@@ -1,12 +1,26 @@
 """The base of cost models."""
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy.typing as npt
 
 from penstock.policies.base import Policy
 from penstock.policies.kernels import Float64
+
+
+class HotKey(NamedTuple):
+    """A key that takes much time.
+
+    Attributes:
+        key: hash of the key.
+        share: share of the time of all measured records, from 0 to 1.
+        cost_ms: expected cost of a record of the key.
+    """
+
+    key: int
+    share: float
+    cost_ms: float
 
 
 class CostModel(Policy, ABC):

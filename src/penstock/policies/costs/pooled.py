@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from penstock.policies.codec import Arrays
 from penstock.policies.costs import heavy_hitters, totals
+from penstock.policies.costs.base import HotKey
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
 from penstock.policies.costs.space_saving import SpaceSaving
 from penstock.policies.kernels import Bool, Float64, kernel
@@ -106,6 +107,24 @@ class PooledCosts:
         evicted = measured.records - float(hits.sum())
         expected += evicted * self.table.rest_ms
         return expected * float(self.slowdown[instance])
+
+    def hot_keys(self, most: int) -> list[HotKey]:
+        """Return the keys that take the most time, the hottest first.
+
+        Args:
+            most: largest number of keys.
+        """
+        keys, hits = self.table.keys(), self.table.hits()
+        means_ms = self.table.means_ms()
+        spent_ms = hits * means_ms
+        rest_ms = max(0.0, self.table.records - float(hits.sum())) * self.table.rest_ms
+        total_ms = float(spent_ms.sum()) + rest_ms
+        hottest = np.argsort(-spent_ms, kind="stable")[:most]
+        return [
+            HotKey(int(keys[i]), float(spent_ms[i]) / total_ms, float(means_ms[i]))
+            for i in hottest
+            if spent_ms[i] > 0
+        ]
 
     def learn(self, instance: int, measured: SpaceSaving) -> None:
         """Learn the costs that an instance has measured."""

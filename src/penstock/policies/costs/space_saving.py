@@ -133,6 +133,10 @@ class SpaceSaving(CostModel):
         """Return the number of records of each key since it entered, in the order of `keys`."""
         return self._entries["hits"][: len(self)].astype(np.float64)
 
+    def means_ms(self) -> Float64:
+        """Return the mean cost of each key's own records, in the order of `keys`."""
+        return self._entries["mean_ms"][: len(self)].astype(np.float64)
+
     @property
     def records(self) -> float:
         """Number of measured records; faded ones count by their weight."""

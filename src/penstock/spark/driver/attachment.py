@@ -14,9 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.control import Journal
 from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
-from penstock.spark.driver.placement import QueryPlacement
+from penstock.spark.driver.placement import QueryPlacement, StatePlaces
 from penstock.spark.driver.query_sensor import name_of_query
 from penstock.spark.driver.scaling import QueryScaling
+from penstock.spark.driver.web import Served
 
 log = logging.getLogger("penstock")
 
@@ -83,6 +84,9 @@ class Attachment:
         period_s: time between two plans.
         dry_run: whether plans are written to the journal only.
         journal: journal of the attachment.
+
+    Attributes:
+        dashboard: live page that ends with the attachment; None without one.
     """
 
     _of_query: ClassVar[dict[str, "Attachment"]] = {}
@@ -100,8 +104,10 @@ class Attachment:
         journal: Journal,
     ) -> None:
         self.query = name_of_query(query)
+        self.identity = str(query.id)
         self.dry_run = dry_run
         self.journal = journal
+        self.dashboard: Served | None = None
         self._spark = spark
         self._query = query
         self._scaling = scaling
@@ -115,7 +121,7 @@ class Attachment:
 
     def begin(self) -> "Attachment":
         """Start the loop; refuse a second one for the same query or the same executors."""
-        cls, key = type(self), str(self._query.id)
+        cls, key = type(self), self.identity
         with cls._starting:
             cls._of_query = {k: one for k, one in cls._of_query.items() if one.running}
             if key in cls._of_query:
@@ -190,8 +196,17 @@ class Attachment:
             lag_s=self._scaling.lag_s if self._scaling else float("nan"),
         )
 
+    def places(self) -> StatePlaces | None:
+        """Return where the state of the query lives; None without a placer."""
+        return self._placement.places() if self._placement is not None else None
+
     def detach(self) -> None:
-        """End the loop: executors stay as they are, and all instances get records again."""
+        """End the loop: executors stay as they are, and all instances get records again.
+
+        Its dashboard, if it has one, ends, too.
+        """
+        if self.dashboard is not None:
+            self.dashboard.close()
         self._stop.set()
         if self._thread is not threading.current_thread():
             self._thread.join(timeout=10)

@@ -69,6 +69,11 @@ class Moves:
         with self._lock:
             return [one.executor for one in self._pending.values()]
 
+    def pending(self) -> dict[KeyGroup, str]:
+        """Return the targets of the key groups that are moving."""
+        with self._lock:
+            return {group: one.executor for group, one in self._pending.items()}
+
     def begin(self, moves: Mapping[KeyGroup, str], executors: Mapping[str, Executor]) -> None:
         """Begin the moves of a plan.
 

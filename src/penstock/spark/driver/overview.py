@@ -46,11 +46,12 @@ def overview(spark: SparkSession) -> Overview:
             stats = controller.stats()
             operators[stats.name, stats.query_name] = stats
         queries = {one.name: one for one in plane.queries.states()}
-    attached = {one.query: one for one in map(_stats, Attachment.all()) if one is not None}
+    attached = {one.query: one for one in map(stats_of, Attachment.all()) if one is not None}
     return Overview(tuple(operators.values()), tuple(queries.values()), tuple(attached.values()))
 
 
-def _stats(attachment: Attachment) -> AttachStats | None:
+def stats_of(attachment: Attachment) -> AttachStats | None:
+    """Return the stats of an attachment; None if its application stops."""
     try:
         return attachment.stats()
     except Exception as error:

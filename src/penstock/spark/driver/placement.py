@@ -1,16 +1,38 @@
 """Places the state of one query: sense with a sensor, plan with the loop, act with moves."""
 
+import math
+from dataclasses import dataclass
+
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Journal
-from penstock.control.keygroups import KeyGroups
+from penstock.control.keygroups import KeyGroup, KeyGroups
 from penstock.control.placement_loop import MigrationPlan, PlacementLoop
 from penstock.policies.placement import Placer
 from penstock.spark import internals
 from penstock.spark.driver.moves import Moves
 from penstock.spark.driver.query_sensor import name_of_query
 from penstock.spark.driver.state_sensor import StateSensor
+
+
+@dataclass(frozen=True)
+class StatePlaces:
+    """Where the state of a query lives.
+
+    Attributes:
+        where: executor of each key group in the newest batch.
+        moving: target of each key group that moves.
+        speeds: speed of each executor relative to the others.
+        distance: load distance at the last plan, in points; NaN before it.
+        expected: load distance that the last plan expects, in points; NaN before it.
+    """
+
+    where: dict[KeyGroup, str]
+    moving: dict[KeyGroup, str]
+    speeds: dict[str, float]
+    distance: float
+    expected: float
 
 
 class QueryPlacement:
@@ -61,6 +83,17 @@ class QueryPlacement:
     def not_moved(self) -> int:
         """Number of key groups that did not reach the planned executor."""
         return self._moves.given_up
+
+    def places(self) -> StatePlaces:
+        """Return where the state lives now."""
+        where, plan = dict(self.groups.where), self.plan
+        return StatePlaces(
+            where=where,
+            moving=self._moves.pending(),
+            speeds={one: self.groups.speed(one) for one in sorted(set(where.values()))},
+            distance=plan.distance_before if plan else math.nan,
+            expected=plan.distance_after if plan else math.nan,
+        )
 
     def look(self) -> None:
         """Read the batches that have ended, and repeat the hints of unconfirmed moves."""

@@ -1,5 +1,6 @@
 """Names and ends of the queries that use operators."""
 
+import contextlib
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ class Queries:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+        self._active = internals.ActiveQueries(spark)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, QueryState] = OrderedDict()
         self._executions: dict[str, Any] = {}
@@ -71,6 +73,29 @@ class Queries:
             self._executions = {k: v for k, v in self._executions.items() if k in self._known}
         return name
 
+    def follow_all(self) -> None:
+        """Follow all queries of the application that run, with operators or without."""
+        try:
+            active = self._active.now()
+        except JvmError:
+            return  # the application stops
+        with self._lock:
+            followed = set(self._executions)
+        for query in sorted(active - followed):
+            self.begin(query)
+
+    def progress(self) -> dict[str, dict[str, Any]]:
+        """Return the newest progress of each followed query; of one that has just ended, too."""
+        with self._lock:
+            followed = dict(self._executions)
+        found = {}
+        for query, execution in followed.items():
+            with contextlib.suppress(JvmError):  # the application stops
+                progress = internals.newest_progress(execution)
+                if progress is not None:
+                    found[query] = progress
+        return found
+
     def states(self) -> list[QueryState]:
         """Return the states of all queries, the oldest first."""
         with self._lock:
@@ -89,7 +114,7 @@ class Queries:
         if not followed:
             return {}
         try:
-            active = internals.active_queries(self._spark)
+            active = self._active.now()
         except JvmError:
             return {}  # the application stops
         return {

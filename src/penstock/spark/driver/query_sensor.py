@@ -147,26 +147,11 @@ class QuerySensor:
             began_s=began_s,
             taken_s=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,
             rows=float(progress["numInputRows"]),
-            behind=sum(self._behind(i, one) for i, one in enumerate(progress["sources"])),
+            behind=records_behind(self._spark, self._query, progress),
             work=work,
             state_bytes=sum(float(one["memoryUsedBytes"]) for one in progress["stateOperators"]),
             operators=operators,
         )
-
-    def _behind(self, number: int, source: dict[str, Any]) -> float:
-        """Return the backlog of a source in records, as far as it is known."""
-        if str(source["description"]).startswith("FileStreamSource"):
-            end = source["endOffset"]
-            if not isinstance(end, dict) or "logOffset" not in end:
-                return 0.0
-            # Another version of Spark may keep its files elsewhere: then they are unknown.
-            with contextlib.suppress(JvmError, TypeError):
-                batches = internals.unread_files(
-                    self._spark, self._query, source=number, log_offset=int(end["logOffset"])
-                )
-                return batches * float(source["numInputRows"])
-            return 0.0
-        return offsets_behind(source)
 
 
 class TaskTime:
@@ -203,6 +188,39 @@ class TaskTime:
                         total_ms += internals.task_ms(self._spark, stage)
                 self._stage = max([self._stage, *done.stages])
         return total_ms
+
+
+def reads_files(source: dict[str, Any]) -> bool:
+    """Whether a source, as progress describes it, reads files."""
+    return str(source["description"]).startswith("FileStreamSource")
+
+
+def records_behind(spark: SparkSession, query: str, progress: dict[str, Any]) -> float:
+    """Return the backlog of a query's sources in records, as far as it is known.
+
+    Args:
+        spark: any session of the application.
+        query: identity of the active query.
+        progress: newest progress of the query.
+    """
+    return math.fsum(
+        _unread(spark, query, number, source=one) if reads_files(one) else offsets_behind(one)
+        for number, one in enumerate(progress["sources"])
+    )
+
+
+def _unread(spark: SparkSession, query: str, number: int, *, source: dict[str, Any]) -> float:
+    """Return the records of the files that a file source has not read."""
+    end = source["endOffset"]
+    if not isinstance(end, dict) or "logOffset" not in end:
+        return 0.0
+    # Another version of Spark may keep its files elsewhere: then they are unknown.
+    with contextlib.suppress(JvmError, TypeError):
+        batches = internals.unread_files(
+            spark, query, source=number, log_offset=int(end["logOffset"])
+        )
+        return batches * float(source["numInputRows"])
+    return 0.0
 
 
 def offsets_behind(source: dict[str, Any]) -> float:

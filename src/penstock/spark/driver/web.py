@@ -91,9 +91,10 @@ class _Handler(WSGIRequestHandler):
 
 
 class Served:
-    """A page of the driver: made by `penstock.metrics`. It can be used in a `with` statement.
+    """A page of the driver: made by `penstock.metrics` and `penstock.dashboard`.
 
-    It ends with `close()`, and by itself when Spark is stopped.
+    It can be used in a `with` statement. It ends with `close()`, and by itself when Spark is
+    stopped.
 
     Args:
         app: application that answers (WSGI).
@@ -103,6 +104,7 @@ class Served:
         host: address to listen on.
         token: token that clients must send; None if they need none.
         path: path of the page in `url`.
+        public: paths of files without numbers, which need no token.
     """
 
     def __init__(
@@ -114,10 +116,11 @@ class Served:
         host: str,
         token: str | None,
         path: str,
+        public: frozenset[str] = frozenset(),
     ) -> None:
         self._ended = ended
         self._server = _listening(host.strip("[]"), port)
-        self._server.set_app(_guarded(app, token))
+        self._server.set_app(_guarded(app, token, public))
         shown = f"[{host.strip('[]')}]" if ":" in host else host
         self.url = f"http://{shown}:{self._server.server_port}{path}"
         self._stop = threading.Event()
@@ -167,11 +170,14 @@ def _listening(host: str, port: int) -> _Server:
         ) from None
 
 
-def _guarded(app: "WSGIApplication", token: str | None) -> "WSGIApplication":
+def _guarded(
+    app: "WSGIApplication", token: str | None, public: frozenset[str]
+) -> "WSGIApplication":
     """Return an application that answers permitted requests only, and survives errors."""
 
     def answer(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
-        if token is not None and not _has_token(environ, token):
+        needed = token is not None and environ.get("PATH_INFO") not in public
+        if needed and not _has_token(environ, str(token)):
             more = [("WWW-Authenticate", "Bearer")]
             return _refused(start, "401 Unauthorized", _NOT_ALLOWED, more=more)
         if token is None and not _is_meant(environ):

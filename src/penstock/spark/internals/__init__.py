@@ -39,8 +39,8 @@ from penstock.spark.internals.jobs import (
 )
 from penstock.spark.internals.jvm import JvmError
 from penstock.spark.internals.queries import (
+    ActiveQueries,
     BatchDone,
-    active_queries,
     checkpoint_of,
     committed_batch,
     execution_of,
@@ -49,6 +49,7 @@ from penstock.spark.internals.queries import (
     last_batch,
     name_of,
     newest_batch,
+    newest_progress,
     progress_after,
     run_of,
     stream_of,
@@ -79,12 +80,12 @@ from penstock.spark.internals.status import (
 from penstock.spark.internals.tasks import tasks_by_operator, tasks_of
 
 __all__ = [
+    "ActiveQueries",
     "BatchDone",
     "Executor",
     "JobDone",
     "JvmError",
     "StateOperator",
-    "active_queries",
     "application_status",
     "as_event_time",
     "can_place",
@@ -119,6 +120,7 @@ __all__ = [
     "locality_wait_ms",
     "name_of",
     "newest_batch",
+    "newest_progress",
     "progress_after",
     "protect_from_partial_retries",
     "read_file",

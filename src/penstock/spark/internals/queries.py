@@ -42,11 +42,24 @@ def name_of(execution: Any) -> str:  # noqa: ANN401 - a py4j object
     return str(name) if name is not None else ""
 
 
-def active_queries(spark: SparkSession) -> frozenset[str]:
-    """Return the identities of all active queries of the application, in one call."""
-    active = spark._jsparkSession.sharedState().activeStreamingQueries()
-    found = str(active.keySet().toString()).strip("[]")
-    return frozenset(found.split(", ")) if found else frozenset()
+class ActiveQueries:
+    """The active queries of an application, as a view that the JVM keeps up to date.
+
+    Args:
+        spark: any session of the application.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._keys: Any = None
+
+    def now(self) -> frozenset[str]:
+        """Return the identities of all active queries, in one call to the JVM."""
+        if self._keys is None:
+            active = self._spark._jsparkSession.sharedState().activeStreamingQueries()
+            self._keys = active.keySet()
+        found = str(self._keys.toString()).strip("[]")
+        return frozenset(found.split(", ")) if found else frozenset()
 
 
 def failure_of(execution: Any) -> str:  # noqa: ANN401 - a py4j object
@@ -163,6 +176,15 @@ def progress_after(spark: SparkSession, query: str, timestamp: str) -> list[dict
             break
         found.append(progress)
     return found[::-1]
+
+
+def newest_progress(execution: Any) -> dict[str, Any] | None:  # noqa: ANN401 - a py4j object
+    """Return the newest progress of a query, given by `execution_of`; None before the first."""
+    progress = execution.lastProgress()
+    if progress is None:
+        return None
+    found: dict[str, Any] = json.loads(progress.json())
+    return found
 
 
 def unread_files(spark: SparkSession, query: str, *, source: int, log_offset: int) -> float:

@@ -91,6 +91,7 @@ def run_stream(
     checkpoint: Path,
     sink: Callable[[pa.Table], None],
     files: int = 1,
+    name: str | None = None,
 ) -> BatchTimes:
     """Run a folder of Parquet files through an operator, some files a micro-batch.
 
@@ -102,16 +103,13 @@ def run_stream(
         checkpoint: checkpoint folder of the query.
         sink: function called for each batch with its results.
         files: number of files in a batch, >= 1; each of them is read by a task of its own.
+        name: name of the query, for people who watch it; None for none.
     """
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
     frame = reader.parquet(str(source))
-    query = (
-        operator(frame)
-        .writeStream.foreachBatch(lambda batch, _: sink(batch.toArrow()))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = operator(frame).writeStream.foreachBatch(lambda batch, _: sink(batch.toArrow()))
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query = (writer if name is None else writer.queryName(name)).start()
     try:
         query.awaitTermination()
     finally:
