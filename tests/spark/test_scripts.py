@@ -28,6 +28,7 @@ LONG = {
     "benchmarks/scale.py",
     "benchmarks/shed.py",
     "benchmarks/size.py",
+    "benchmarks/slow_executor.py",
     "benchmarks/stragglers.py",
     "benchmarks/task.py",
     "examples/cluster.py",
