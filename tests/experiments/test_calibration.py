@@ -1,6 +1,4 @@
-"""The simulator beside runs on Spark: overheads by hand, and predictions of recorded runs."""
-
-from pathlib import Path
+"""Numbers for the simulator from runs on Spark: overheads by hand, and stored recordings."""
 
 import numpy as np
 import pytest
@@ -16,8 +14,6 @@ from penstock.experiments.calibration import (
     read_recordings,
     write_recordings,
 )
-
-RECORDED = Path(__file__).parent / "data" / "batches-on-spark.json"
 
 
 def group(slots, *tasks):

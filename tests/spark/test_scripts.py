@@ -24,6 +24,7 @@ LONG = {
     "benchmarks/collocate.py",
     "benchmarks/diagnose.py",
     "benchmarks/overhead.py",
+    "benchmarks/peers.py",
     "benchmarks/place.py",
     "benchmarks/scale.py",
     "benchmarks/shed.py",
