@@ -53,6 +53,8 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/placers.py
 	$(BIN)/python benchmarks/balance.py
 	$(BIN)/python benchmarks/stragglers.py
+	$(BIN)/python benchmarks/peers.py
+	$(BIN)/python benchmarks/slow_executor.py
 	$(BIN)/python benchmarks/size.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py

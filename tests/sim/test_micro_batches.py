@@ -66,6 +66,19 @@ def test_stages_run_one_after_the_other():
     assert found.tasks.stage.tolist() == [0, 0, 1]
 
 
+@pytest.mark.parametrize("empty_ms, expected_ms", [(None, 10.0 + 5 + 5), (1.0, 10.0 + 5 + 1)])
+def test_a_task_without_records_has_its_own_overhead(empty_ms, expected_ms):
+    found = simulate_batches(
+        KeyHash(2),
+        Stream.of([7], [10.0]),
+        records=1,
+        workers=[Worker(slots=1)],
+        overheads=Overheads(task_ms=5, empty_ms=empty_ms),
+    )
+    assert found.duration_ms.tolist() == [expected_ms]
+    assert found.tasks.records.tolist() == [1]
+
+
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 3))
 def test_every_record_runs_once(routers, records, seed):
     stream = HeavyTailed(records=200).stream(seed)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.sim import Application, Stream, Synthetic, zipf_keys
+from penstock.sim import Application, HeavyTailed, Stream, Synthetic, zipf_keys
 from penstock.sim.workloads import zipf_exponent
 
 # Stream.
@@ -125,6 +125,16 @@ def test_streams_are_the_same_on_every_machine():
 
 
 # Application.
+
+
+def test_keys_that_tell_nothing_change_no_cost():
+    keyed = HeavyTailed(spread=0.0, records=5_000).stream(3)
+    keyless = HeavyTailed(spread=0.0, records=5_000, keyed=False).stream(3)
+    np.testing.assert_array_equal(keyless.costs_ms, keyed.costs_ms)
+    np.testing.assert_array_equal(np.sort(keyless.keys), np.sort(keyed.keys))
+    frequent = keyless.costs_ms[keyless.keys == 0]
+    assert np.unique(keyed.costs_ms[keyed.keys == 0]).size == 1
+    assert frequent.mean() == pytest.approx(keyed.costs_ms.mean(), rel=0.3)
 
 
 def test_share_of_the_top_entity():

@@ -49,7 +49,8 @@ class Load:
         keys: keys of the records of each micro-batch.
         costs_ms: costs of the records of each micro-batch; Penstock does not see them.
         slowdowns: pairs of the number of a batch and the instances' slowdowns from that batch on.
-        slow_executors: slowdowns of executors, by their working folder (standalone clusters).
+        slow_executors: slowdowns of executors, by their working folder (standalone and local
+            clusters).
         sources: number of tasks that read and route a micro-batch.
     """
 
@@ -85,6 +86,7 @@ class BatchTrial:
         records: number of records that came out.
         wall_ms: time from the start of each batch to the start of the next one.
         memory: mean number of instances that a key has been on.
+        results: results of each batch: key, task, start and cost of each record.
     """
 
     name: str
@@ -93,10 +95,15 @@ class BatchTrial:
     records: int
     wall_ms: Float64 = field(default_factory=lambda: np.zeros(0))
     memory: float = 1.0
+    results: tuple[pa.Table, ...] = ()
 
     def settled(self, warm_up: int) -> Float64:
         """Return the durations without the first batches, which load kernels and learn costs."""
         return self.duration_ms[warm_up:]
+
+    def stage_ms(self) -> Float64:
+        """Return the time from the start of the first call to the end of the last, by batch."""
+        return np.array([_stage_ms(rows) for rows in self.results])
 
     def busiest_over_mean(self, warm_up: int) -> float:
         """Return the busy time of the busiest slot over the mean one; mean over batches."""
@@ -264,7 +271,14 @@ def _measured(name: str, times: BatchTimes, seen: list[pa.Table], *, instances: 
         records=done.num_rows,
         wall_ms=times.wall_ms,
         memory=places.num_rows / keys if keys else 1.0,
+        results=tuple(seen),
     )
+
+
+def _stage_ms(rows: pa.Table) -> float:
+    started_s = rows["started_s"].to_numpy()
+    ended_s = started_s + rows["cost_ms"].to_numpy() / 1000
+    return 1000 * float(ended_s.max() - started_s.min())
 
 
 def _busy_slots(rows: pa.Table, slots: int) -> Float64:

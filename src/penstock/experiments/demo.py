@@ -77,10 +77,17 @@ class Comparison:
 
 
 def heavy_tailed(
-    batches: int, records: int, *, distinct: int = KEYS, spread: float = 0.5, seed: int = 0
+    batches: int,
+    records: int,
+    *,
+    distinct: int = KEYS,
+    spread: float = 0.5,
+    keyed: bool = True,
+    seed: int = 0,
 ) -> Load:
     """Return a load of records whose costs differ between keys and within a key."""
-    workload = HeavyTailed(spread=spread, records=batches * records, distinct=distinct)
+    count = batches * records
+    workload = HeavyTailed(spread=spread, records=count, distinct=distinct, keyed=keyed)
     stream = workload.stream(seed)
     return Load.of(stream.keys, stream.costs_ms, batches)
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.validation import at_least_zero, positive, whole
@@ -18,6 +20,7 @@ class Overheads:
         task_ms: time of a slot for each task besides its records.
         router_ms: time of a router task.
         launch_ms: time between the starts of two tasks: the scheduler starts one after the other.
+        empty_ms: time of a slot for a task without records; None for that of any other task.
     """
 
     batch_ms: float = 0.0
@@ -25,10 +28,17 @@ class Overheads:
     task_ms: float = 10.0
     router_ms: float = 0.0
     launch_ms: float = 0.0
+    empty_ms: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            at_least_zero(name, value)
+            if value is not None:
+                at_least_zero(name, value)
+
+    def of_tasks(self, records: Int64) -> Float64:
+        """Return the time of a slot for each task besides its records, by their number."""
+        empty_ms = self.task_ms if self.empty_ms is None else self.empty_ms
+        return np.where(records > 0, self.task_ms, empty_ms)
 
 
 @dataclass(frozen=True)

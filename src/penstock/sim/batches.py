@@ -224,10 +224,10 @@ class BatchRun:
         # A scheduler offers free slots in a random order.
         slots = self._rng.permutation(self._slots.size)
         done = Ran(np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
-        overheads = self._overheads
+        own_ms = self._overheads.of_tasks(records)
         list_schedule(
             work_ms,
-            (self._slowdown[self._slots[slots]], overheads.task_ms, overheads.launch_ms),
+            (self._slowdown[self._slots[slots]], own_ms, self._overheads.launch_ms),
             np.zeros(slots.size),
             done,
         )

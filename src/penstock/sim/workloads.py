@@ -214,6 +214,8 @@ class HeavyTailed:
         scale_ms: scale of the Pareto distribution of the costs of keys.
         shape: shape of that distribution, > 0; the tail is heavier for smaller ones.
         most_ms: largest cost of a key.
+        keyed: whether records keep their keys; otherwise they get the key of another record, so
+            that keys tell nothing about the same costs.
 
     Example:
         >>> stream = HeavyTailed(spread=0.5, records=1_000).stream(seed=0)
@@ -229,6 +231,7 @@ class HeavyTailed:
     scale_ms: float = 5.0
     shape: float = 1.3
     most_ms: float = 1_000.0
+    keyed: bool = True
 
     def __post_init__(self) -> None:
         at_least_zero("spread", self.spread)
@@ -246,7 +249,8 @@ class HeavyTailed:
         of_keys_ms = self.least_ms + self.scale_ms * rng.pareto(self.shape, self.distinct)
         keys = zipf_keys(rng, self.records, self.distinct, exponent=self.exponent)
         factors = np.exp(self.spread * rng.standard_normal(self.records))
-        return Stream.of(keys, np.minimum(of_keys_ms, self.most_ms)[keys] * factors)
+        costs_ms = np.minimum(of_keys_ms, self.most_ms)[keys] * factors
+        return Stream.of(keys if self.keyed else rng.permutation(keys), costs_ms)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,8 @@ def test_a_schedule_ends_with_its_makespan(costs, slots, task_ms):
     count = len(costs)
     ran = Ran(np.empty(count, dtype=np.int64), np.empty(count), np.empty(count))
     slowdown = 1.0 + np.arange(slots)
-    list_schedule(np.array(costs), (slowdown, task_ms, 0.0), np.zeros(slots), ran)
+    own_ms = np.full(len(costs), task_ms)
+    list_schedule(np.array(costs), (slowdown, own_ms, 0.0), np.zeros(slots), ran)
     assert ran.end_ms.max() == pytest.approx(makespan(np.array(costs), slowdown, task_ms))
     spent = task_ms + np.array(costs) * slowdown[ran.slot]
     assert ran.end_ms - ran.began_ms == pytest.approx(spent)

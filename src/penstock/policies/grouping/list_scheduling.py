@@ -22,14 +22,14 @@ class Ran(NamedTuple):
 
 @kernel
 def list_schedule(
-    work_ms: Float64, slots: tuple[Float64, float, float], free_ms: Float64, ran: Ran
+    work_ms: Float64, slots: tuple[Float64, Float64, float], free_ms: Float64, ran: Ran
 ) -> None:
     """Start tasks in order, each one on the slot that is free first (Graham, 1966).
 
     Args:
         work_ms: work of each task on a slot with slowdown 1.
-        slots: slowdown of each slot, its time for each task besides the work, and the time between
-            the starts of two tasks.
+        slots: slowdown of each slot, the time of a slot for each task besides its work, and the
+            time between the starts of two tasks.
         free_ms: time at which each slot is free, moved on in place.
         ran: when and where the tasks ran, filled in.
     """
@@ -38,7 +38,7 @@ def list_schedule(
     for i in range(work_ms.size):
         chosen = least_loaded(free_ms)
         launched_ms = max(free_ms[chosen], launched_ms + launch_ms)
-        free_ms[chosen] = launched_ms + task_ms + work_ms[i] * slowdown[chosen]
+        free_ms[chosen] = launched_ms + task_ms[i] + work_ms[i] * slowdown[chosen]
         ran.slot[i] = chosen
         ran.began_ms[i] = launched_ms
         ran.end_ms[i] = free_ms[chosen]
