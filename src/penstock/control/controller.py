@@ -138,8 +138,7 @@ class Controller:
             self._version += 1
 
     def _write_plan(self, batch: str) -> None:
-        states = ", ".join(one.state for one in self._policies.all)
-        reason = f"{self.active} instances, {states}, from {self._reports} reports"
+        reason = f"{self.active} instances, {self._policies.words}, from {self._reports} reports"
         self._write("plan", batch=batch, version=self._version, reason=reason)
 
     def _write(self, kind: str, **fields: object) -> None:
@@ -232,9 +231,8 @@ class Controller:
         feedback = unpack_costs(report.costs, measuring, instance)
         if feedback is None or instance >= self.active:
             return 0.0
-        feedback = replace(
-            feedback, worker=self._workers.number(report.executor), overhead_ms=gap_ms
-        )
+        worker = self._workers.number(report.executor)
+        feedback = replace(feedback, worker=worker, overhead_ms=gap_ms)
         expected_ms = measuring.expected_total_ms(feedback) / report.servers
         self._policies.observe(feedback)
         self._changed()
@@ -311,6 +309,7 @@ class Controller:
                 slowdowns=self._slowdowns(),
                 query_name=self.query_name,
                 target=self._policies.target,
+                cost_source=self._policies.measuring.cost_source,
             )
 
     def work(self) -> Work:
@@ -329,9 +328,8 @@ class Controller:
         """Return everything learnt, to be kept beyond this process."""
         with self._lock:
             learnt = np.frombuffer(self._policies.snapshot(), dtype=np.uint8)
-            instances = np.array([self.active])
-            arrays = {"instances": instances, "learnt": learnt, "routed": self._routed}
-            return codec.encode(_SAVED, arrays)
+            kept = {"instances": np.array([self.active]), "routed": self._routed}
+            return codec.encode(_SAVED, {**kept, "learnt": learnt})
 
     def load(self, data: bytes) -> None:
         """Restore the bytes of `save`, also with another number of instances."""
