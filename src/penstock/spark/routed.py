@@ -13,7 +13,6 @@ from pyspark.sql import functions as sf
 
 from penstock.control import Callbacks, Journal, OnBatch, OperatorPolicies, OperatorStats
 from penstock.errors import PenstockError
-from penstock.policies.cost_learner import CostLearner
 from penstock.policies.grouping import Grouping
 from penstock.policies.validation import whole
 from penstock.spark import internals
@@ -43,7 +42,7 @@ from penstock.spark.executor.columns import (
 from penstock.spark.executor.router import routing
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.groupings import grouping_maker, refuse_costless
+from penstock.spark.groupings import grouping_maker, measuring, refuse_costless
 from penstock.spark.shed_arguments import ShedArguments
 from penstock.spark.spill import (
     ADDED,
@@ -105,6 +104,7 @@ class RoutedOperator(ABC):
         shed: ShedArguments | None = None,
         size: str | Column | None = None,
         servers: int = 1,
+        together: bool = False,
         **params: Any,  # noqa: ANN401 - parameters of any grouping
     ) -> None:
         self.name = name
@@ -118,8 +118,15 @@ class RoutedOperator(ABC):
         self._size = size
         if size is not None:
             refuse_costless(grouping, None if shed is None else shed.shedder)
+        # Sizes divide the cost of a call among its records; without them keys may do so.
+        self._together = together and size is None
         self._make_grouping = grouping_maker(
-            grouping, instances, params, sized=size is not None, servers=servers
+            grouping,
+            instances,
+            params,
+            sized=size is not None,
+            servers=servers,
+            together=self._together,
         )
         self._follows_slots = instances is None and not isinstance(grouping, Grouping)
         self._shed = shed
@@ -137,8 +144,9 @@ class RoutedOperator(ABC):
         shed = self._shed
         grouping = self._make_grouping(spark)
         shedder = shed.shedder_for(grouping.instances) if shed is not None else None
-        if self._size is not None and isinstance(shedder, CostLearner):
-            shedder = shedder.clone(sized=True)
+        if shedder is not None:
+            sized = self._size is not None
+            shedder = measuring(shedder, sized=sized, together=self._together)
         policies = OperatorPolicies(grouping, shedder)
         policies.warm_up()
         plane = self._plane = ControlPlane.of(spark)
