@@ -2,9 +2,10 @@
 
 import pytest
 
-from penstock.policies.costs import BySize, CostModel, CountMin, Exact, SpaceSaving
+from penstock.policies.costs import ByCall, BySize, CostModel, CountMin, Exact, SpaceSaving
 
 MODELS = [
+    ByCall(capacity=8),
     BySize(capacity=8),
     CountMin(),
     Exact(keys=[1, 2], costs_ms=[9.0, 9.0]),

@@ -99,6 +99,51 @@ def test_a_failed_record_ends_the_others_and_names_itself(call):
     assert [n for n, one in found if one.error is not None] == [5]
 
 
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_exit_in_a_thread_is_an_error_of_its_record_and_not_a_hang(end):
+    def leaving(record):
+        if record["n"] == 5:
+            raise end("done")
+        return record
+
+    found = dict(outcomes(leaving, 20, concurrency=2))
+    errors = {number: str(one.error) for number, one in found.items() if one.error is not None}
+    assert len(found) == 20
+    assert errors == {5: f"the call ended with {end.__name__}: done"}
+
+
+def lazily(record):
+    yield record
+    if record["n"] == 5:
+        raise ValueError("broken half way")
+
+
+@pytest.mark.parametrize("concurrency", [1, 4], ids=["one", "threads"])
+def test_nothing_is_returned_of_a_generator_that_fails_half_way(concurrency):
+    found = dict(outcomes(lazily, 20, concurrency=concurrency))
+    assert {n: str(one.error) for n, one in found.items() if one.error is not None} == {
+        5: "broken half way"
+    }
+    assert [len(one.returned) for _, one in sorted(found.items())] == [1] * 5 + [0] + [1] * 14
+
+
+def test_the_event_loop_serves_one_thread_after_the_other():
+    started, released = threading.Event(), threading.Event()
+
+    async def closing():
+        started.set()
+        while not released.is_set():
+            await asyncio.sleep(0.001)
+
+    closer = threading.Thread(target=lambda: Awaiting.run(closing()), daemon=True)
+    closer.start()
+    assert started.wait(60)
+    threading.Timer(0.05, released.set).start()
+    found = outcomes(failing_async, 5, concurrency=2)
+    closer.join(60)
+    assert [one.error for _, one in found] == [None] * 5
+
+
 def test_records_after_a_failed_one_are_called_if_failures_are_tolerated():
     found = dict(outcomes(failing, 40, concurrency=4))
     assert len(found) == 40

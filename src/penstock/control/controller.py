@@ -137,8 +137,7 @@ class Controller:
             self._version += 1
 
     def _write_plan(self, batch: str) -> None:
-        states = ", ".join(one.state for one in self._policies.all)
-        reason = f"{self.active} instances, {states}, from {self._reports} reports"
+        reason = f"{self.active} instances, {self._policies.words}, from {self._reports} reports"
         self._write("plan", batch=batch, version=self._version, reason=reason)
 
     def _write(self, kind: str, **fields: object) -> None:
@@ -231,9 +230,8 @@ class Controller:
         feedback = unpack_costs(report.costs, measuring, instance)
         if feedback is None or instance >= self.active:
             return 0.0
-        feedback = replace(
-            feedback, worker=self._workers.number(report.executor), overhead_ms=gap_ms
-        )
+        worker = self._workers.number(report.executor)
+        feedback = replace(feedback, worker=worker, overhead_ms=gap_ms)
         expected_ms = measuring.expected_total_ms(feedback) / report.servers
         self._policies.observe(feedback)
         self._changed()
@@ -310,6 +308,7 @@ class Controller:
                 slowdowns=self._slowdowns(),
                 query_name=self.query_name,
                 target=self._policies.target,
+                cost_source=self._policies.measuring.cost_source,
             )
 
     def hot_keys(self, most: int) -> list[HotKey]:

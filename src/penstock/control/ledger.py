@@ -186,6 +186,7 @@ class Ledger:
         slowdowns: dict[str, float],
         query_name: str = "",
         target: Target | None = None,
+        cost_source: str = "",
     ) -> OperatorStats:
         """Return all counts.
 
@@ -197,6 +198,7 @@ class Ledger:
             slowdowns: learnt slowdown of each executor.
             query_name: name of the query, for people.
             target: target of the shedder; None without one.
+            cost_source: where estimates come from, if records are measured together.
         """
         tally = self._tally
         number, batch = self.last_settled()
@@ -224,6 +226,7 @@ class Ledger:
             query_name=query_name,
             target_ms=target.limit_ms if target is not None else None,
             failed=failed,
+            cost_source=cost_source,
         )
 
     def _counts(self) -> tuple[int, int, int, int]:

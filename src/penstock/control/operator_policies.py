@@ -70,6 +70,13 @@ class OperatorPolicies:
         return next((one for one in self.all if one.measurements() is not None), self.grouping)
 
     @property
+    def words(self) -> str:
+        """States of the policies and, for whole batches, the source of costs; for the journal."""
+        states = ", ".join(one.state for one in self.all)
+        source = self.measuring.cost_source
+        return f"{states}, costs from {source}" if source else states
+
+    @property
     def learns(self) -> bool:
         """Whether decisions depend on the reports of instances."""
         return any(one.learns for one in self.all)

@@ -59,6 +59,8 @@ class OperatorStats:
         query_name: name of the query; its identity if it has no name.
         target_ms: limit of the shedder's target; None without one.
         failed: number of records on which the function failed, and that were skipped or kept.
+        cost_source: where estimates of costs come from, if the function takes batches: from equal
+            shares of each batch, or from keys; with the errors of both. Empty otherwise.
     """
 
     name: str
@@ -83,6 +85,7 @@ class OperatorStats:
     query_name: str = ""
     target_ms: float | None = None
     failed: int = 0
+    cost_source: str = ""
 
 
 @dataclass(frozen=True)

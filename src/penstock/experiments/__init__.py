@@ -4,6 +4,7 @@ from penstock.experiments.albic import EXPERIMENTS as ALBIC
 from penstock.experiments.autoscale import EXPERIMENTS as AUTOSCALE
 from penstock.experiments.base import Experiment, Extra, Sample
 from penstock.experiments.batch import EXPERIMENTS as BATCH
+from penstock.experiments.batch_functions import EXPERIMENTS as BATCH_FUNCTIONS
 from penstock.experiments.cg import EXPERIMENTS as CG
 from penstock.experiments.cg_spark import EXPERIMENTS as CG_SPARK
 from penstock.experiments.las import EXPERIMENTS as LAS
@@ -29,6 +30,7 @@ EXPERIMENTS = {
         *ALBIC,
         *BATCH,
         *SIZE,
+        *BATCH_FUNCTIONS,
     )
 }
 

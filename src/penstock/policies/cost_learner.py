@@ -5,8 +5,9 @@ from typing import ClassVar
 import numpy.typing as npt
 
 from penstock.errors import PenstockError
-from penstock.policies.costs import BySize, HotKey, SpaceSaving
+from penstock.policies.costs import ByCall, BySize, HotKey, SpaceSaving
 from penstock.policies.costs.pooled import PooledCosts
+from penstock.policies.costs.pooled_by_call import PooledByCall
 from penstock.policies.costs.pooled_by_size import PooledBySize
 from penstock.policies.feedback import Feedback
 from penstock.policies.kernels import Float64
@@ -17,8 +18,8 @@ from penstock.policies.trackers import WhenAsked
 class CostLearner(Learner):
     """A policy whose instances measure costs of records, and that pools their measurements.
 
-    A subclass has the parameters `capacity`, `half_life`, `drift`, `seed` and `sized`, and calls
-    `_pooled`.
+    A subclass has the parameters `capacity`, `half_life`, `drift`, `seed`, `sized` and `together`,
+    and calls `_pooled`.
     """
 
     capacity: int
@@ -32,7 +33,9 @@ class CostLearner(Learner):
 
     def _pooled(self) -> PooledCosts:
         """Return an empty cost model for all instances."""
-        kind = PooledBySize if self.sized else PooledCosts
+        kind: type[PooledCosts] = PooledByCall if self.together else PooledCosts
+        if self.sized:
+            kind = PooledBySize
         return kind(
             self.instances, self.capacity, self.half_life, self.drift, self.seed, self._spread
         )
@@ -43,7 +46,9 @@ class CostLearner(Learner):
 
     def measurements(self) -> SpaceSaving:
         """Return an empty table."""
-        kind = BySize if self.sized else SpaceSaving
+        kind: type[SpaceSaving] = ByCall if self.together else SpaceSaving
+        if self.sized:
+            kind = BySize
         return kind(self.capacity, self.seed, self._spread)
 
     def expected_ms(self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None) -> Float64:
@@ -60,6 +65,11 @@ class CostLearner(Learner):
         if not isinstance(feedback.costs, SpaceSaving):
             return 0.0
         return self._costs.expected_total_ms(self._worker(feedback), feedback.costs)
+
+    @property
+    def cost_source(self) -> str:
+        """Where estimates of records that are measured together come from."""
+        return self._costs.source if isinstance(self._costs, PooledByCall) else ""
 
     def hot_keys(self, most: int) -> list[HotKey]:
         """Return the keys that take the most time, the hottest first."""

@@ -23,6 +23,8 @@ class Learner(Policy):
 
     # Whether its costs follow the size of records: engines then pass sizes, too.
     sized: bool = False
+    # Whether the cost of records is measured for whole calls of a function (see `costs.ByCall`).
+    together: bool = False
 
     def __init__(self, instances: int = 1) -> None:
         self.instances = whole("instances", instances, least=1, most=MAX_INSTANCES)
@@ -133,6 +135,14 @@ class Learner(Policy):
         Read by the controller on the driver, for stats and journal; by the simulator, for plots.
         """
         return "RUN"
+
+    @property
+    def cost_source(self) -> str:
+        """Where estimates come from, if records are measured together; empty otherwise.
+
+        Read by the controller on the driver, for stats and journal.
+        """
+        return ""
 
     @property
     def knows_truth(self) -> bool:

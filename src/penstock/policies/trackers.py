@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from penstock.policies.costs import BySize, CostModel, CountMin
+from penstock.policies.costs import ByCall, BySize, CostModel, CountMin
 from penstock.policies.feedback import Feedback, SyncRequest
 from penstock.policies.kernels import Float64, Int64
 from penstock.policies.validation import positive, whole
@@ -50,6 +50,8 @@ class WhenAsked:
         """Measure the records; answer if the last one carried a request."""
         if isinstance(self.model, BySize):
             self.model.update(keys, costs_ms, sizes)
+        elif isinstance(self.model, ByCall):
+            self.model.add_call(keys, float(costs_ms.sum()))
         else:
             self.model.update(keys, costs_ms)
         if request is None:

@@ -28,7 +28,7 @@ from penstock.spark.error_arguments import (
 )
 from penstock.spark.executor.errors import Action, OnError
 from penstock.spark.executor.example import try_example
-from penstock.spark.executor.forms import Form
+from penstock.spark.executor.forms import Form, is_record_form
 from penstock.spark.executor.function import UserFunction
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spill_writer import executing_or_spilling
@@ -181,6 +181,7 @@ class BalanceOperator(RoutedOperator):
             shed=shed,
             size=size,
             servers=checked_concurrency(concurrency, sheds=shed is not None),
+            together=not is_record_form(form_of(func, form)),
             **({} if tail is None else {"tail": tail}),
         )
         self.func = func

@@ -1,16 +1,19 @@
 """Groupings of operators, made when the cluster is known."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.policies.cost_learner import CostLearner
 from penstock.policies.grouping import Factoring, Grouping, Proactive
+from penstock.policies.learner import Learner
 from penstock.policies.shedding import Shedder
 from penstock.policies.validation import known
 from penstock.spark.driver.slots import room_for_instances
+
+Policied = TypeVar("Policied", bound=Learner)
 
 # The driver has more memory than the paper's scheduler: keys with a known cost, per instance.
 _CAPACITY = 1_024
@@ -34,8 +37,18 @@ def grouping_maker(
     *,
     sized: bool,
     servers: int,
+    together: bool = False,
 ) -> Callable[[SparkSession], Grouping]:
-    """Return a function that makes the grouping when the cluster is known."""
+    """Return a function that makes the grouping when the cluster is known.
+
+    Args:
+        grouping: registered name, or a grouping.
+        instances: number of instances; None for one per slot.
+        params: parameters of the grouping.
+        sized: whether costs follow the size of records.
+        servers: number of records that an instance executes at a time.
+        together: whether the cost of a call with many records is measured, and no sizes are known.
+    """
     for name, value in params.items():
         if grouping != Factoring.name:
             raise PenstockError(
@@ -52,16 +65,29 @@ def grouping_maker(
             raise PenstockError(
                 f"concurrency must be the servers of the grouping ({own}); got {servers}"
             )
-        learns = sized and isinstance(grouping, CostLearner) and not grouping.sized
-        made = grouping.clone(sized=True) if learns else grouping
+        made = measuring(grouping, sized=sized, together=together)
         return lambda _: made
     known("grouping", grouping, Grouping.registered())
     by_cost = grouping in (Proactive.name, Factoring.name)
     more: dict[str, Any] = {"capacity": _CAPACITY, "servers": servers} if by_cost else {}
     more |= params
-    if sized and issubclass(Grouping.registered()[grouping], CostLearner):
-        more["sized"] = True
+    if issubclass(Grouping.registered()[grouping], CostLearner):
+        more |= {"sized": sized, "together": together}
     Grouping.named(grouping, instances=instances or 1, **more)
     return lambda spark: Grouping.named(
         grouping, instances=instances or room_for_instances(spark), **more
     )
+
+
+def measuring(policy: Policied, *, sized: bool, together: bool) -> Policied:
+    """Return a policy that learns costs in the way of the operator, if it learns costs.
+
+    Args:
+        policy: grouping or shedder.
+        sized: whether costs follow the size of records.
+        together: whether the cost of a call with many records is measured.
+    """
+    if not isinstance(policy, CostLearner):
+        return policy
+    ways = {"sized": sized or policy.sized, "together": together or policy.together}
+    return policy if ways == {k: getattr(policy, k) for k in ways} else policy.clone(**ways)

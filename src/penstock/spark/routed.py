@@ -13,7 +13,6 @@ from pyspark.sql import functions as sf
 
 from penstock.control import Callbacks, Journal, OnBatch, OperatorPolicies, OperatorStats
 from penstock.errors import PenstockError
-from penstock.policies.cost_learner import CostLearner
 from penstock.policies.grouping import Grouping
 from penstock.policies.validation import whole
 from penstock.spark import internals
@@ -44,16 +43,10 @@ from penstock.spark.executor.columns import (
 from penstock.spark.executor.router import routing
 from penstock.spark.executor.shipping import shipped
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.groupings import grouping_maker, refuse_costless
+from penstock.spark.folders import errors_folder, spill_folder
+from penstock.spark.groupings import grouping_maker, measuring, refuse_costless
 from penstock.spark.shed_arguments import ShedArguments
-from penstock.spark.spill import (
-    ADDED,
-    BATCH,
-    ERROR_ADDED,
-    Spill,
-    refuse_unshared,
-    refuse_unwritable,
-)
+from penstock.spark.spill import Spill
 
 
 class RoutedFrame(NamedTuple):
@@ -108,6 +101,7 @@ class RoutedOperator(ABC):
         size: str | Column | None = None,
         servers: int = 1,
         record: Path | str | None = None,
+        together: bool = False,
         **params: Any,  # noqa: ANN401 - parameters of any grouping
     ) -> None:
         self.name = name
@@ -121,8 +115,15 @@ class RoutedOperator(ABC):
         self._size = size
         if size is not None:
             refuse_costless(grouping, None if shed is None else shed.shedder)
+        # Sizes divide the cost of a call among its records; without them keys may do so.
+        self._together = together and size is None
         self._make_grouping = grouping_maker(
-            grouping, instances, params, sized=size is not None, servers=servers
+            grouping,
+            instances,
+            params,
+            sized=size is not None,
+            servers=servers,
+            together=self._together,
         )
         self._follows_slots = instances is None and not isinstance(grouping, Grouping)
         self._shed = shed
@@ -143,8 +144,9 @@ class RoutedOperator(ABC):
         shed = self._shed
         grouping = self._make_grouping(spark)
         shedder = shed.shedder_for(grouping.instances) if shed is not None else None
-        if self._size is not None and isinstance(shedder, CostLearner):
-            shedder = shedder.clone(sized=True)
+        if shedder is not None:
+            sized = self._size is not None
+            shedder = measuring(shedder, sized=sized, together=self._together)
         policies = OperatorPolicies(grouping, shedder)
         policies.warm_up()
         if self._recorder is not None:
@@ -152,8 +154,8 @@ class RoutedOperator(ABC):
         plane = self._plane = ControlPlane.of(spark)
         weakref.finalize(self, plane.forget, self.identity)
         spill_path = self._shed.spill if self._shed is not None else None
-        spill = self._folder(frame, spill_path, argument="spill", added=ADDED)
-        errors = self._folder(frame, self.errors_path, argument="errors", added=ERROR_ADDED)
+        spill = spill_folder(frame, spill_path, operator=self.name)
+        errors = errors_folder(frame, self.errors_path, operator=self.name)
         registration = Registration(
             spark,
             self.identity,
@@ -240,32 +242,6 @@ class RoutedOperator(ABC):
             # and new names of the columns in an expression.
             routed = routed.withColumn(RECORD, hashed(routed, tuple(numbers)))
         return decided._replace(frame=routed)
-
-    def _folder(
-        self, frame: DataFrame, path: str | None, *, argument: str, added: tuple[str, ...]
-    ) -> Spill | None:
-        """Return a folder for records of a frame, or refuse one that cannot be used.
-
-        Args:
-            frame: frame that the operator is applied to.
-            path: the user's folder; None if there is none.
-            argument: name of the argument that it is given by.
-            added: columns that are added to the records.
-        """
-        if path is None:
-            return None
-        added = *added, BATCH
-        taken = [name for name in frame.columns if name.lower() in added]
-        if taken:
-            raise PenstockError(
-                f"{argument} adds columns {', '.join(added)}; rename {', '.join(taken)} of the "
-                "DataFrame"
-            )
-        spark = frame.sparkSession
-        refuse_unshared(path, internals.hosts(spark), argument=argument)
-        refuse_unwritable(path, argument=argument)
-        application = spark.sparkContext.applicationId
-        return Spill(path, frame.schema, self.name, application)
 
     @property
     def limit_ms(self) -> float | None:

@@ -60,6 +60,8 @@ class LoadAware(CostLearner, TargetShedder):
         seed: seed of the cost model's index, >= 0.
         sized: whether costs follow the size of records (see `costs.BySize`), in 32 more bytes an
             entry.
+        together: whether instances measure whole calls of a function, and not single records (see
+            `costs.ByCall`), in 16 more bytes an entry; ignored if `sized`.
 
     Example:
         >>> from penstock.policies.costs import SpaceSaving
@@ -101,6 +103,7 @@ class LoadAware(CostLearner, TargetShedder):
         drift: float = 0.02,
         seed: int = 0,
         sized: bool = False,
+        together: bool = False,
     ) -> None:
         self.keep = checked_keep(keep)
         cheap = self.keep == "cheap"
@@ -113,6 +116,7 @@ class LoadAware(CostLearner, TargetShedder):
         self.drift = at_least_zero("drift", drift)
         self.seed = whole("seed", seed, least=0)
         self.sized = bool(sized)
+        self.together = bool(together)
         self._costs = self._pooled()
         # Length of the current window, and number of records left in it.
         self._window = np.full(1, min(self.first_window, self.window))

@@ -1,13 +1,17 @@
 """Async functions: some calls at a time on the event loop of a Python worker."""
 
 import asyncio
+import threading
 import time
-from typing import Any, ClassVar
+from collections.abc import Coroutine
+from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import Row
 
 from penstock.spark.executor.calls import Outcome, Outcomes, timed_out
 from penstock.spark.executor.function import UserFunction, returned_records
+
+Result = TypeVar("Result")
 
 # Time between two looks at an event loop.
 _LOOK_S = 0.1
@@ -26,6 +30,8 @@ class Awaiting:
     """
 
     _runner: ClassVar[asyncio.Runner | None] = None
+    # Held while the loop runs: the thread that closes idle objects uses the same loop.
+    _lock: ClassVar[threading.RLock] = threading.RLock()
 
     def __init__(self, *, goes_on: bool) -> None:
         self.stalled_s = 0.0
@@ -38,13 +44,19 @@ class Awaiting:
             Awaiting._runner = asyncio.Runner()
         return Awaiting._runner
 
+    @classmethod
+    def run(cls, awaited: Coroutine[Any, Any, Result]) -> Result:
+        """Await something on the event loop, as soon as no other thread runs the loop."""
+        with Awaiting._lock:
+            return cls.runner().run(awaited)
+
     def calls(self, function: UserFunction, rows: list[Row]) -> Outcomes:
         """Await the function for each record; return outcomes in the order of the records.
 
         `function.concurrency` calls are under way at a time. If a failed call ends the task, the
         others are cancelled, and only its outcome is returned.
         """
-        outcomes = self.runner().run(self._all(function, rows))
+        outcomes = self.run(self._all(function, rows))
         failed = [one for one in outcomes if one[1].error is not None]
         return iter(sorted(outcomes) if self._goes_on or not failed else failed[:1])
 

@@ -231,9 +231,8 @@ def run_method(method: Callable[..., Any], *arguments: Any) -> None:  # noqa: AN
     if not iscoroutinefunction(method):
         method(*arguments)
         return
-    runner = Awaiting.runner()
-    loop = runner.get_loop()
+    loop = Awaiting.runner().get_loop()
     if loop.is_running():
         run_coroutine_threadsafe(method(*arguments), loop).result(_CLOSE_S)
     else:
-        runner.run(method(*arguments))
+        Awaiting.run(method(*arguments))

@@ -42,7 +42,9 @@ class Meter:
         self._servers = servers
         self._reports = reports
         self._task = task_id(spec, instance)
-        self._tracker = spec.policies().measuring.tracker(instance)
+        measuring = spec.policies().measuring
+        self._tracker = measuring.tracker(instance)
+        self._together = measuring.together and not measuring.sized
         self._sampler = Sampler(spec.record, seed=instance) if spec.record else None
         self._messages: list[Feedback] = []
         self._records = self._failed = 0
@@ -82,10 +84,12 @@ class Meter:
     ) -> None:
         """Count records whose cost was measured together.
 
-        Each gets the same share of it, or a share by its size.
+        Each gets the same share of it, or a share by its size. A policy that learns from whole
+        calls gets all of them, because it counts the records of each key.
         """
         self._count(keys.size, cost_ms)
-        sample = slice(None, None, max(1, -(-keys.size // _SAMPLE)))
+        step = 1 if self._together else max(1, -(-keys.size // _SAMPLE))
+        sample = slice(None, None, step)
         shares_ms = cost_ms * _shares(keys.size, sizes)
         self._learn(keys[sample], shares_ms[sample], None if sizes is None else sizes[sample])
         self._record(keys, shares_ms, sizes, arrival_ms=arrival_ms)

@@ -74,12 +74,25 @@ class _Run:
 
     def _serve(self) -> None:
         while (number := self._take()) is not None:
-            outcome = called(self._function, self._rows[number])
+            outcome = self._called(number)
             with self._lock:
                 given_up = self._started_s.pop(number, None) is None
             if given_up:
                 return
             self._done.put((number, outcome))
+
+    def _called(self, number: int) -> Outcome:
+        """Call the function for a record; whatever ends the call is an error of the record.
+
+        An exit that ended this thread instead would leave the task waiting for ever.
+        """
+        start_s = time.perf_counter()
+        try:
+            return called(self._function, self._rows[number])
+        except BaseException as error:
+            failed = RuntimeError(f"the call ended with {type(error).__name__}: {error}")
+            failed.__cause__ = error
+            return Outcome(start_s, 1000 * (time.perf_counter() - start_s), [], failed)
 
     def next_outcome(self) -> tuple[int, Outcome]:
         """Wait for a call that ends, or that takes too long."""
