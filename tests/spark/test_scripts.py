@@ -21,13 +21,16 @@ FOLDERS = "benchmarks", "examples"
 # tests. `make soak` runs them.
 LONG = {
     "benchmarks/aggregate.py",
+    "benchmarks/calibrate.py",
     "benchmarks/collocate.py",
     "benchmarks/diagnose.py",
     "benchmarks/kafka.py",
+    "benchmarks/forms.py",
     "benchmarks/overhead.py",
     "benchmarks/peers.py",
     "benchmarks/place.py",
     "benchmarks/scale.py",
+    "benchmarks/service.py",
     "benchmarks/shed.py",
     "benchmarks/size.py",
     "benchmarks/slow_executor.py",
