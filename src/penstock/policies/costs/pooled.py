@@ -8,7 +8,7 @@ from penstock.policies.costs import heavy_hitters, totals
 from penstock.policies.costs.base import HotKey
 from penstock.policies.costs.heavy_hitters import MAX_CAPACITY, Table
 from penstock.policies.costs.space_saving import SpaceSaving
-from penstock.policies.kernels import Bool, Float64, kernel
+from penstock.policies.kernels import Bool, Float64, Int64, kernel
 
 # Variance of the slowdown of an instance that has sent nothing yet.
 _UNKNOWN = 0.1
@@ -115,7 +115,7 @@ class PooledCosts:
             most: largest number of keys.
         """
         keys, hits = self.table.keys(), self.table.hits()
-        means_ms = self.table.means_ms()
+        means_ms = self._means_ms(keys)
         spent_ms = hits * means_ms
         rest_ms = max(0.0, self.table.records - float(hits.sum())) * self.table.rest_ms
         total_ms = float(spent_ms.sum()) + rest_ms
@@ -125,6 +125,10 @@ class PooledCosts:
             for i in hottest
             if spent_ms[i] > 0
         ]
+
+    def _means_ms(self, keys: Int64) -> Float64:
+        """Return the mean cost of a record of each key of the table."""
+        return self.table.means_ms()
 
     def learn(self, instance: int, measured: SpaceSaving) -> None:
         """Learn the costs that an instance has measured."""

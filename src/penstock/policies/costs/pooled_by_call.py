@@ -108,6 +108,10 @@ class PooledByCall(PooledCosts):
         call_filters.estimate(self._chosen, columns, self.filters, out)
         return out
 
+    def _means_ms(self, keys: Int64) -> Float64:
+        """Return what the filters know of each key of the table, if they are used."""
+        return self.estimate(keys)
+
     def spread_ms(self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None) -> Float64:
         """Return how far costs may be from their estimates (standard deviation).
 
