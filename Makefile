@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak mutants versions docs clean java
+.PHONY: help demo test check bench soak mutants versions docs site clean java
 # Spark starts many Python processes: without compiled modules each of them would compile again.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes that run tests at a time: most of them wait for Spark.
@@ -56,6 +56,9 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/peers.py
 	$(BIN)/python benchmarks/slow_executor.py
 	$(BIN)/python benchmarks/size.py
+	$(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/forms.py
+	$(BIN)/python benchmarks/calibrate.py
 	$(BIN)/python benchmarks/aggregate.py
 	$(BIN)/python benchmarks/shed.py
 	$(BIN)/python benchmarks/scale.py
@@ -73,8 +76,12 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 docs: $(READY) java  ## Draw the pictures of the papers' figures again
 	for name in posg-provisioning posg-timeseries cg-choices cg-heterogeneous las-provisioning las-timeseries autoscale-linear-5step milp-solvers; do $(BIN)/penstock reproduce $$name --out docs/pictures || exit 1; done
 
+site: $(READY)  ## Build the documentation site into site/
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	$(BIN)/python tools/site.py
+
 clean:  ## Remove the environment, caches and results
-	rm -rf $(VENV) .versions penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .versions build site penstock-out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src -name '*.nb[ic]' -delete
 
 java:
