@@ -61,8 +61,8 @@ def test_the_doctor_lists_extras(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda extra: extra in ("cli", "plots"))
     assert doctor._extras() == [
         "installed: cli, plots",
-        "not installed: data, diagnose, metrics, sketches, solvers; run: pip install "
-        "'penstock[data,diagnose,metrics,sketches,solvers]'",
+        "not installed: data, diagnose, kafka, metrics, sketches, solvers; run: pip install "
+        "'penstock[data,diagnose,kafka,metrics,sketches,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
     assert doctor._extras() == ["installed: cli, data, diagnose, metrics, plots, sketches, solvers"]

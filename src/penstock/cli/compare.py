@@ -33,7 +33,7 @@ _MOST_CAUSES = 6
 def compare(
     before: str, after: str, *, query: str | None, json_file: Path | None, html: Path | None
 ) -> None:
-    """Compare two runs: the predicted and the achieved gain, and each cause.
+    """Compare two runs: predicted and achieved gain, cause by cause.
 
     BEFORE and AFTER are event logs of Spark, or two traces of an operator. The interval of a gain
     holds in 95 of 100 cases, by the noise between batches.

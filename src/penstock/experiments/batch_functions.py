@@ -104,7 +104,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="batch-functions",
         figure="beyond the papers",
-        summary="costs of keys from functions that take whole batches",
+        summary="costs of keys from whole batches",
         details="records of heavy-tailed costs; each task is one call, and only its sum is known",
         x_label="spread of costs within a key",
         xs=tuple(CASES),
