@@ -65,4 +65,6 @@ def test_the_doctor_lists_extras(monkeypatch):
         "'penstock[data,diagnose,kafka,metrics,sketches,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
-    assert doctor._extras() == ["installed: cli, data, diagnose, metrics, plots, sketches, solvers"]
+    assert doctor._extras() == [
+        "installed: cli, data, diagnose, kafka, metrics, plots, sketches, solvers"
+    ]

@@ -96,7 +96,7 @@ def test_named():
     [
         (Policy, "round_robbin", {}, "unknown policy 'round_robbin'; did you mean 'round_robin'?"),
         (Grouping, "pogs", {}, "unknown policy 'pogs'; did you mean 'posg'?"),
-        (CostModel, "zzzz", {}, "choose one of by_size, count_min, exact, space_saving"),
+        (CostModel, "zzzz", {}, "choose one of by_call, by_size, count_min, exact"),
         (Grouping, "count_min", {}, "unknown policy 'count_min'"),
         (
             Policy,
