@@ -168,8 +168,8 @@ class Counts:
     def __init__(self):
         self.batches = []
 
-    def together(self, keys, cost_ms, sizes=None):
-        assert sizes is None
+    def together(self, keys, cost_ms, sizes=None, *, arrival_ms=None):
+        assert (sizes, arrival_ms) == (None, None)
         self.batches.append((keys.size, cost_ms))
 
     def failed(self, count, samples):
