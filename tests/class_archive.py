@@ -2,7 +2,8 @@
 
 A JVM of Spark loads and verifies some ten thousand classes, which takes most of its start. Java's
 class data sharing keeps them ready in one file. The file belongs to one environment: it lies
-there, and is made once.
+there, and is made once. The job that makes it also compiles the kernels of the default policies,
+which several processes of tests would otherwise compile at the same time.
 """
 
 import os
@@ -11,8 +12,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# A session, a query and a task in Python: the classes that almost all tests need.
+# A session, a query, tasks in Python and operators: what almost all tests need.
 _LESSON = """
+import penstock
 from penstock.spark.lab import session
 spark = session("local[1]", "penstock-class-archive")
 frame = spark.range(0, 100, 1, 2).selectExpr("id % 5 AS key", "id AS n")
@@ -21,6 +23,12 @@ same.groupBy("key").count().collect()
 rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
 query = rows.writeStream.format("noop").trigger(once=True).start()
 query.awaitTermination(60)
+for grouping in ("factoring", "posg"):
+    op = penstock.balance(lambda row: row, key="key", schema=frame.schema, grouping=grouping)
+    for _ in range(3):
+        frame.transform(op).collect()
+totals = penstock.aggregate(penstock.aggregators.Sum("n"), key="key", schema="sum long")
+frame.transform(totals).collect()
 spark.stop()
 """
 # A JVM that cannot use the archive, such as the launcher of Spark, goes on without it, in silence.

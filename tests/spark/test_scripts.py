@@ -21,14 +21,17 @@ FOLDERS = "benchmarks", "examples"
 # tests. `make soak` runs them.
 LONG = {
     "benchmarks/aggregate.py",
+    "benchmarks/balance.py",
     "benchmarks/calibrate.py",
     "benchmarks/collocate.py",
     "benchmarks/diagnose.py",
+    "benchmarks/driver.py",
     "benchmarks/kafka.py",
     "benchmarks/forms.py",
     "benchmarks/overhead.py",
     "benchmarks/peers.py",
     "benchmarks/place.py",
+    "benchmarks/placers.py",
     "benchmarks/scale.py",
     "benchmarks/service.py",
     "benchmarks/shed.py",
