@@ -260,3 +260,28 @@ def seconds(name: str, value: float | str, *, least: float) -> float:
             "write '10 s'"
         )
     return found
+
+
+def misfit_of(found: object, kinds: str, *, most: int, least: int) -> str:
+    """Return what is wrong with an array that a user's policy has returned; empty if nothing is.
+
+    Args:
+        found: returned value.
+        kinds: kinds of dtypes that the array may have, as NumPy spells them.
+        most: largest number of values.
+        least: least number of values.
+
+    Example:
+        >>> misfit_of(np.zeros(3), "iu", most=3, least=3)
+        '3 records; got dtype float64 and shape (3,)'
+        >>> misfit_of(np.array([True]), "b", most=1, least=1)
+        ''
+    """
+    if isinstance(found, np.ndarray):
+        if found.ndim == 1 and found.dtype.kind in kinds and least <= found.size <= most:
+            return ""
+        got = f"dtype {found.dtype} and shape {found.shape}"
+    else:
+        got = f"a value of type {type(found).__name__}"
+    few = f"{most}" if least == most else f"{least} to {most}"
+    return f"{few} records; got {got}"

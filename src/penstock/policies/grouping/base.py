@@ -11,7 +11,7 @@ from penstock.policies.feedback import SyncRequest
 from penstock.policies.grouping.greedy import assign
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
 from penstock.policies.learner import Learner
-from penstock.policies.validation import finites, int64_keys
+from penstock.policies.validation import finites, int64_keys, misfit_of
 
 
 class Routed(NamedTuple):
@@ -154,17 +154,12 @@ def refuse_misfit(grouping: Grouping, found: object, *, most: int, least: int) -
         most: number of records.
         least: least number of records that must have been routed.
     """
-    if isinstance(found, np.ndarray):
-        if found.ndim == 1 and found.dtype.kind in "iu" and least <= found.size <= most:
-            return
-        got = f"dtype {found.dtype} and shape {found.shape}"
-    else:
-        got = f"a value of type {type(found).__name__}"
-    few = f"{most}" if least == most else f"{least} to {most}"
-    raise PenstockError(
-        f"{type(grouping).__name__}.route must return an int32 array with one instance for each "
-        f"of {few} records; got {got}"
-    )
+    misfit = misfit_of(found, "iu", most=most, least=least)
+    if misfit:
+        raise PenstockError(
+            f"{type(grouping).__name__}.route must return an int32 array with one instance for "
+            f"each of {misfit}"
+        )
 
 
 def refuse_outside(grouping: Grouping, found: Int32, *, most: int, least: int = 1) -> None:

@@ -11,7 +11,15 @@ from penstock.policies.feedback import SyncRequest
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.learner import Learner
 from penstock.policies.shedding.targets import Target
-from penstock.policies.validation import between, bools, finite, finites, float64s, int64_keys
+from penstock.policies.validation import (
+    between,
+    bools,
+    finite,
+    finites,
+    float64s,
+    int64_keys,
+    misfit_of,
+)
 
 NOBODY: Bool = np.zeros(0, dtype=np.bool_)
 
@@ -202,17 +210,12 @@ def refuse_misfit(shedder: Shedder, found: object, *, most: int, least: int) -> 
         most: number of records.
         least: least number of records that must have been decided about.
     """
-    if isinstance(found, np.ndarray):
-        if found.ndim == 1 and found.dtype == np.bool_ and least <= found.size <= most:
-            return
-        got = f"dtype {found.dtype} and shape {found.shape}"
-    else:
-        got = f"a value of type {type(found).__name__}"
-    few = f"{most}" if least == most else f"{least} to {most}"
-    raise PenstockError(
-        f"{type(shedder).__name__}.admit must return a bool array with True or False for each of "
-        f"{few} records; got {got}"
-    )
+    misfit = misfit_of(found, "b", most=most, least=least)
+    if misfit:
+        raise PenstockError(
+            f"{type(shedder).__name__}.admit must return a bool array with True or False for each "
+            f"of {misfit}"
+        )
 
 
 def refuse_wrong_start(now_ms: float, share: float) -> None:
