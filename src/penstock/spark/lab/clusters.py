@@ -7,7 +7,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pyspark
@@ -15,6 +14,7 @@ import pyspark
 from penstock.errors import PenstockError
 from penstock.policies.validation import whole
 from penstock.spark.environment import java_version
+from penstock.spark.lab.service import Service
 
 _HOST = "127.0.0.1"
 _START_S = 60.0
@@ -22,7 +22,7 @@ _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
-class StandaloneCluster:
+class StandaloneCluster(Service):
     """A master and some workers: processes that listen on the loopback address only.
 
     The cluster is made from the installed PySpark. Workers start executors when an application
@@ -81,17 +81,6 @@ class StandaloneCluster:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _launch(self, name: str, main: str, *arguments: str) -> None:
         command = Path(pyspark.__file__).parent / "bin" / "spark-class"

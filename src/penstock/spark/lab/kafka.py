@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from penstock.spark.lab import guard
 from penstock.spark.lab.clusters import free_port
 from penstock.spark.lab.kafka_jars import broker_jars, connector_jars
 from penstock.spark.lab.kafka_topics import Topics
+from penstock.spark.lab.service import Service
 
 _HOST = "127.0.0.1"
 # A busy machine may take minutes for what takes seconds otherwise.
@@ -54,7 +54,7 @@ share.coordinator.state.topic.min.isr=1
 """
 
 
-class KafkaBroker:
+class KafkaBroker(Service):
     """One Kafka node in KRaft mode, which listens on free ports of the loopback address.
 
     A guard ends the broker and removes its files with this process, even if it is killed.
@@ -129,17 +129,6 @@ class KafkaBroker:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _format(self, folder: Path, command: list[str]) -> None:
         if self._launch(folder, folder / "nothing", command).wait(_START_S):
