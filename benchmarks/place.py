@@ -17,12 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib import pyplot as plt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,6 +29,7 @@ from rich.console import Console
 from common import Options, new_table, write_report, yes_or_no
 from keygroups import cluster_session, hint_start, processed, read_files, tasks_of_jobs
 from penstock.placement import Albic, Placer
+from penstock.plots import style
 
 KEYS_PER_GROUP = 4
 
@@ -193,8 +192,8 @@ def run(
 
 def draw(runs: list[Run], target: Path) -> None:
     """Draw the busy times of executors in each batch; after a plan the lines come together."""
-    mpl.use("Agg")
-    figure, panels = plt.subplots(2, 1, figsize=(9, 6), sharex=True, layout="constrained")
+    figure, panels = style.panels(2, 1, (9, 6))
+    longest = max(len(one.batches) for one in runs)
     for panel, one in zip(panels, runs, strict=True):
         names = sorted({name for batch in one.batches for name in batch.executor_ms})
         for name in names:
@@ -202,13 +201,15 @@ def draw(runs: list[Run], target: Path) -> None:
             panel.step(range(len(seconds)), seconds, where="mid", label=f"executor {name}")
         for plan in one.plans:
             began = sum(batch.began_ms < 1000 * plan["time"] for batch in one.batches)
-            panel.axvline(began - 0.5, color="grey", linestyle=":")
-        panel.set_ylabel("busy time, seconds")
+            panel.axvline(began - 0.5, color=style.GREY, linestyle=":")
         panel.set_title(one.name)
+        panel.set(xlim=(-0.5, longest - 0.5), ylabel="busy time (s)")
+        panel.set_ylim(bottom=0)
+        style.whole_numbers(panel.xaxis)
     panels[1].set_xlabel("batch (dotted line: a plan)")
-    panels[0].legend(ncols=4)
-    figure.suptitle("Busy time of executors while key groups move (latency-bound)")
-    figure.savefig(target, dpi=120)
+    style.legend_below(figure, panels)
+    style.headline(figure, "Busy time of executors while key groups move (latency-bound)")
+    target.write_bytes(style.png(figure))
 
 
 def show(alone: Run, placed: Run, *, last: int, key_groups: int) -> None:

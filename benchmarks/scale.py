@@ -20,14 +20,13 @@ import time
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from matplotlib import pyplot as plt
 from rich.console import Console
 
 from common import Options, new_table, write_report, yes_or_no
+from penstock.plots import style
 from penstock.spark.lab import StandaloneCluster
 from scale_job import MOST_EXECUTORS
 
@@ -240,20 +239,23 @@ def joined(counted: np.ndarray) -> np.ndarray:
 
 
 def draw(runs: list[Run], load: Load, target: Path) -> None:
-    mpl.use("Agg")
-    figure, panels = plt.subplots(3, 1, figsize=(9, 8), sharex=True, layout="constrained")
+    figure, panels = style.panels(3, 1, (9, 8))
     seconds = np.arange(0, load.length_s)
     panels[0].plot(seconds, [load.at(s) * LOW_PER_S for s in seconds], color="black")
     panels[0].set_ylabel("records/s")
-    for one in runs:
-        panels[1].step(one.at_s, one.executors, where="post", label=one.name)
-        panels[2].plot(one.at_s, one.backlog, label=one.name)
+    for one, colour in zip(runs, (style.GREY, style.BLUE, style.ORANGE), strict=False):
+        panels[1].step(one.at_s, one.executors, where="post", label=one.name, color=colour)
+        panels[2].plot(one.at_s, one.backlog, label=one.name, color=colour)
+    for panel in panels:
+        panel.set(xlim=(0, load.length_s))
+        panel.set_ylim(bottom=0)
+        style.whole_numbers(panel.yaxis)
     panels[1].set_ylabel("executors")
     panels[2].set_ylabel("records not yet processed")
     panels[2].set_xlabel("seconds")
-    panels[1].legend()
-    figure.suptitle("Executors that follow the load (latency-bound operator)")
-    figure.savefig(target, dpi=120)
+    style.legend_below(figure, panels)
+    style.headline(figure, "Executors that follow the load (latency-bound operator)")
+    target.write_bytes(style.png(figure))
 
 
 def show(runs: list[Run]) -> None:
