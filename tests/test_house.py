@@ -43,8 +43,9 @@ def test_every_step_of_a_walk_names_a_file_and_a_name_in_it(walk):
             assert (SOURCE / file).is_file(), step
 
 
-def test_one_record_on_spark_enters_no_file_more_than_twice():
-    entered = Counter(files_of(step)[0] for step in steps("One record on Spark"))
+@pytest.mark.parametrize("walk", WALKS)
+def test_a_walk_enters_no_file_more_than_twice(walk):
+    entered = Counter(files_of(step)[0] for step in steps(walk))
     assert max(entered.values()) <= 2, entered
 
 
