@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 import yaml
 
 from penstock.spark.driver.measured import LABELS
+from processes import ran
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 BOARD = json.loads((DEPLOY / "grafana.json").read_text())
@@ -15,6 +17,16 @@ RULES = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"][0]["rules
 METRIC = re.compile(r"\b(penstock_\w+)(\{[^}]*\})?")
 # Labels that Prometheus adds to every metric of a scrape.
 ADDED = {"instance", "job"}
+
+
+PROMTOOL = shutil.which("promtool")
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="no promtool: apt-get install prometheus")
+def test_prometheus_accepts_the_alert_rules():
+    done = ran([PROMTOOL, "check", "rules", DEPLOY / "alerts.yaml"])
+    assert done.returncode == 0, done.stderr
+    assert f"{len(RULES)} rules found" in done.stdout
 
 
 def uses(expression):

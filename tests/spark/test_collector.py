@@ -1,6 +1,8 @@
 """Metrics in Prometheus's format, from stats made by hand."""
 
 import math
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -14,6 +16,7 @@ from penstock.spark.driver.measured import LABELS
 from penstock.spark.driver.overview import Overview
 from penstock.spark.driver.queries import QueryState
 
+PROMTOOL = shutil.which("promtool")
 STATS = OperatorStats(
     name="enrich",
     query="q-1",
@@ -58,19 +61,32 @@ ATTACHED = AttachStats(
 QUERIES = (QueryState("q-1", "clicks"), QueryState("q-0", "old", active=False, failure="disk full"))
 
 
-def scraped(operators=(STATS,), queries=QUERIES, attached=(ATTACHED,), most=64):
-    """All samples of a scrape, by name and labels."""
+def page(operators=(STATS,), queries=QUERIES, attached=(ATTACHED,), most=64):
+    """The text that a scrape gets."""
     registry = CollectorRegistry()
     seen = Overview(tuple(operators), tuple(queries), tuple(attached))
     registry.register(OverviewCollector(lambda: seen, most))
+    return generate_latest(registry).decode()
+
+
+def scraped(*seen, **more):
+    """All samples of a scrape, by name and labels."""
     samples = [
         sample
-        for family in text_string_to_metric_families(generate_latest(registry).decode())
+        for family in text_string_to_metric_families(page(*seen, **more))
         for sample in family.samples
     ]
     found = {(one.name, *sorted(one.labels.items())): one.value for one in samples}
     assert len(found) == len(samples)  # no series twice
     return found
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="no promtool: apt-get install prometheus")
+def test_prometheus_likes_the_names():
+    done = subprocess.run(  # noqa: S603 - Prometheus's own linter
+        [PROMTOOL, "check", "metrics"], input=page(), text=True, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def of_operator(name, found, **labels):
