@@ -1,7 +1,7 @@
 """The cost of `penstock.dashboard()`: CPU time of one update, as a share of a core.
 
-Five queries with a balanced operator have run a batch each and wait for their next trigger, so
-nearly all CPU time belongs to the dashboard. An update is a look of the sampler, and a request of
+Five queries with a balanced operator have run a batch each and wait for their next trigger. Nearly
+all CPU time thus belongs to the dashboard. An update is a look of the sampler, and a request of
 one open page over HTTP. A look is measured without news, and as if each query had just ended a
 batch; the backlog of files is then read in every tenth look, as in reality.
 """

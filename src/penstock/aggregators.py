@@ -68,8 +68,8 @@ def dumps(aggregator: Aggregator[Any], state: Any) -> bytes:  # noqa: ANN401 - a
     except Exception as error:
         raise PenstockError(
             f"a state of type {type(state).__name__} cannot be serialised "
-            f"({type(error).__name__}: {error}). Keep plain values in it, define its class in a "
-            "module that executors can import, or give the aggregator the methods "
+            f"({type(error).__name__}: {error}). Keep plain values in it, or define its class in "
+            "a module that executors can import; or give the aggregator the methods "
             "dump(state) -> bytes and load(data) -> state"
         ) from error
     if not isinstance(data, bytes | bytearray | memoryview):

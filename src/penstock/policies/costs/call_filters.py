@@ -2,8 +2,8 @@ r"""Costs of keys from the costs of whole calls: filters, and a judge of what th
 
 A call with $n_t$ records of key $t$ has the cost $y = \sum_t n_t (\mu + d_t)$ plus noise, with a
 common level $\mu$. A filter keeps $\mu$ and all $d_t$, which start at 0: keys without evidence have
-the common mean. Each call moves them by a Kalman step, in which their errors count as independent,
-with the variances $v$ and $P_t$ (all of them relative to that of costs between keys):
+the common mean. Each call moves them by a Kalman step, in which their errors count as independent.
+The variances $v$ and $P_t$ are relative to that of costs between keys:
 
 $$S = v n^2 + \sum_t P_t n_t^2 + \lambda n, \qquad
   d_t \leftarrow d_t + \frac{P_t n_t}{S} (y - \hat y), \qquad
@@ -24,9 +24,9 @@ from penstock.policies.kernels import Float32, Float64, Int64, kernel
 # Lambda of each filter.
 DOUBTS = (2.0, 32.0)
 FILTERS = len(DOUBTS)
-# Names of the numbers of the judge: errors of equal shares and of each filter in all calls, number
-# of calls, their cost, squared errors of the better filter, and the sum of squared costs of records
-# that it has expected. All of them fade.
+# Names of the numbers of the judge: errors of equal shares and of each filter in all calls; number
+# of calls, and their cost; squared errors of the better filter, and the sum of squared costs of
+# records that it has expected. All of them fade.
 EQUAL, FIRST, SECOND, CALLS, TOTAL_MS, SQUARES, EXPECTED, NUMBERS = range(8)
 # Columns of the common numbers of a filter: level, and its variance.
 LEVEL, VARIANCE = range(2)
@@ -37,8 +37,8 @@ _CLEARLY = 0.98
 # Largest error that is believed, in mean errors, and the number of calls before that. An error
 # below this share of the mean cost is always believed.
 _BELIEVED, _UNJUDGED, _NEGLIGIBLE = 5.0, 8.0, 0.01
-# Share of the way to 1 that the variance of a key goes back with each of its calls, and the least
-# variance of a level.
+# Share of the way to 1 that the variance of a key goes back with each of its calls. Least variance
+# of a level.
 _FORGOTTEN, _LEAST_VARIANCE = 1 / 512, 1e-3
 
 # What the filters know, as a plain tuple (see `heavy_hitters.Table`):

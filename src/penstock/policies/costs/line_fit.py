@@ -5,8 +5,8 @@ $f_t$ times as much, and may have a slope of its own:
 
 $$\hat w_t(s) = f_t L(\bar s_t) + b_t (s - \bar s_t)$$
 
-with its mean size $\bar s_t$. Both are drawn towards the common line by the number $n_t$ of its
-records, and by how much their sizes differ ($S_t$, the sum of squared differences):
+with its mean size $\bar s_t$. The number $n_t$ of its records draws both towards the
+common line, and so does $S_t$, the sum of squared differences of their sizes:
 
 $$f_t = 1 + (q_t - 1) \frac{n_t}{n_t + \lambda}, \qquad
   b_t = f_t B + (b'_t - q_t B) \frac{S_t}{S_t + \kappa}$$

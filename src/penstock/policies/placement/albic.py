@@ -70,8 +70,8 @@ class Albic(Balancer):
         distance waits: otherwise a few heavy key groups would make every plan exceed it. The limit
         is the distance of balancing alone if that is above `max_distance`. No plan lowers the
         collocation without need. The local search instead of the exact program, as it is fast at
-        any size. A pair is left alone if bringing it together is not within the budget, if both
-        have been brought elsewhere in this plan, or if both are on workers that are to be removed.
+        any size. A pair is left alone if bringing it together is not within the budget. It is also
+        left alone if this plan has moved both, or if both are on workers that are to be removed.
         A unit that is too large for the rest of the budget does not keep a worker from being
         drained: its key groups leave one by one.
     """

@@ -44,8 +44,8 @@ class Movable(NamedTuple):
 def lower_bound(problem: Problem) -> float:
     r"""Return a load distance that no placement within the budget can beat, in points.
 
-    For a distance $d$, a worker above $c_i (mean + d)$ must give away at least its excess, and a
-    worker below $c_i (mean - d)$ must receive at least its lack. At best these are the units with
+    For a distance $d$, a worker above $c_i (mean + d)$ must give away at least its excess. A worker
+    below $c_i (mean - d)$ must receive at least its lack. At best these are the units with
     the most load for their price. Every move has one source and one target, so both sums must be
     within the budget.
 

@@ -6,7 +6,7 @@ that arrives at $a$ and is decided about at $now$ would wait
 $$\hat q = \max(C, now) - a$$
 
 It is shed if the mean waiting time of the last records, with $\hat q$, would exceed the target
-$\tau$ (older records fade away, see `Target`). Otherwise the clock moves on by the expected cost
+$\tau$. Older records fade away (see `Target`). Otherwise the clock moves on by the expected cost
 of the record, shared by $k$ instances:
 
 $$C \leftarrow \max(C, now) + \hat w / k$$
