@@ -60,11 +60,11 @@ def test_plots_without_matplotlib_are_one_clear_error():
 def test_the_doctor_lists_extras(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda extra: extra in ("cli", "plots"))
     assert doctor._extras() == [
-        "installed: cli, plots",
-        "not installed: data, diagnose, kafka, metrics, sketches, solvers; run: pip install "
+        "with cli, plots",
+        "without data, diagnose, kafka, metrics, sketches, solvers; run: pip install "
         "'penstock[data,diagnose,kafka,metrics,sketches,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
     assert doctor._extras() == [
-        "installed: cli, data, diagnose, kafka, metrics, plots, sketches, solvers"
+        "with cli, data, diagnose, kafka, metrics, plots, sketches, solvers"
     ]

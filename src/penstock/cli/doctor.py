@@ -49,10 +49,10 @@ def _extras() -> list[str]:
     """Return the installed extras, and the command that installs the missing ones."""
     found = [extra for extra in EXTRAS if installed(extra)]
     absent = [extra for extra in EXTRAS if extra not in found]
-    lines = [f"installed: {', '.join(found) or 'none'}"]
+    lines = [f"with {', '.join(found) or 'none'}"]
     if absent:
         lines.append(
-            f"not installed: {', '.join(absent)}; run: pip install 'penstock[{','.join(absent)}]'"
+            f"without {', '.join(absent)}; run: pip install 'penstock[{','.join(absent)}]'"
         )
     return lines
 
