@@ -1,19 +1,23 @@
-"""Does `penstock diagnose` name the cause that a job was built with?
+"""Does `penstock diagnose` name the cause that a job was built with, and predict what a cure gains?
 
-Each job runs on a local Spark in a process of its own, with an event log. Its operators sleep, so
-this is latency-bound. The jobs are in `diagnose_jobs.py`; the name of a job is its planted cause.
-For uneven costs the cure is applied, too: the achieved gain should lie in the predicted interval.
-At last a generated log shows how fast logs are read.
+Each job of `diagnose_jobs.py` runs on a local Spark in a process of its own, with an event log; its
+name is its planted cause. Then it runs again with a cure that the diagnosis advises, and `penstock
+compare` measures the gain on the last batches. Operators sleep, so this is latency-bound; only the
+job with garbage collection computes. At last a generated log shows how fast logs are read.
 
     python benchmarks/diagnose.py
     python benchmarks/diagnose.py --jobs uneven_costs,healthy
+    python benchmarks/diagnose.py --logs FOLDER           keeps the logs
+    python benchmarks/diagnose.py --logs FOLDER --read    reads kept logs, and runs no job
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -23,42 +27,136 @@ from rich.console import Console
 from common import OUT, Options, at_most, goal_columns, new_table, write_report, yes_or_no
 from diagnose_jobs import JOBS
 from penstock.diagnosis import Diagnosis, QueryDiagnosis, diagnose, find_logs, read_log
+from penstock.diagnosis.bootstrap import Estimate
+from penstock.diagnosis.comparison import compare
+from penstock.diagnosis.patient import Cure
 
-CURED = "uneven_costs_balanced"
 # A job may take this long on a busy machine.
 LONGEST_S = 900
+# A healthy job has no cure with a larger gain.
+NOTHING = 1.05
+# An achieved gain may differ from the predicted one by this part of it.
+NEAR = 0.15
+# Part of the batches that is compared: a cure needs some batches to learn or to move state.
+LATE = 0.5
 # Stands for the number of a job and its stage in a generated log.
 _NUMBER = 987_654_321
 # Stands for the first digits of all its times, in ms since 1970.
 _DAY = 55_555
 
 
-def run(job: str, folder: Path, *, batches: int) -> QueryDiagnosis:
-    """Run a job, and diagnose its longest query."""
-    logs = folder / job
+@dataclass(frozen=True)
+class Outcome:
+    """A job: its diagnosis, and the gain of its cure.
+
+    Attributes:
+        job: name of the job: the planted cause.
+        found: diagnosis of its longest query.
+        cure: predicted cure; None if the planted cure was not advised.
+        achieved: achieved gain; None without a cure.
+    """
+
+    job: str
+    found: QueryDiagnosis
+    cure: Cure | None = None
+    achieved: Estimate | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether the main cause is the planted one; a healthy job has nothing to gain."""
+        gains = [cure.gain for cure in self.found.cures] if self.job == "healthy" else []
+        return str(self.found.main_cause) == self.job and all(one <= NOTHING for one in gains)
+
+    @property
+    def inside(self) -> bool:
+        """Whether the achieved gain is in the predicted interval."""
+        if self.cure is None or self.achieved is None:
+            return False
+        return bool(self.cure.low <= self.achieved.mid <= self.cure.high)
+
+    @property
+    def near(self) -> bool:
+        """Whether the achieved gain is near the predicted one."""
+        if self.cure is None or self.achieved is None:
+            return False
+        return bool(abs(self.achieved.mid / self.cure.gain - 1) <= NEAR)
+
+    def cause_row(self) -> list[str]:
+        """Return the row of the table of causes."""
+        share = self.found.causes[0].share if self.found.causes else 0.0
+        return [self.job, str(self.found.main_cause), f"{share:.0%}", yes_or_no(self.named)]
+
+    def gain_row(self) -> list[str]:
+        """Return the row of the table of gains."""
+        cure, gain = self.cure, self.achieved
+        row = [self.job]
+        row += [f"{cure.gain:.2f}", f"{cure.low:.2f} to {cure.high:.2f}"] if cure else ["none", ""]
+        row += [f"{gain.mid:.2f}" if gain else ""]
+        return [*row, yes_or_no(self.inside), yes_or_no(self.near)]
+
+    def document(self) -> dict[str, object]:
+        """Return the outcome for the file of results."""
+        return {
+            "main_cause": str(self.found.main_cause),
+            "named": self.named,
+            "causes": {str(one.cause): round(one.share, 4) for one in self.found.causes},
+            "cures": {one.cure: [one.low, one.gain, one.high] for one in self.found.cures},
+            "achieved": list(self.achieved) if self.achieved else None,
+            "inside": self.inside,
+            "near": self.near,
+        }
+
+
+def run(job: str, logs: Path, *, batches: int, more: tuple[str, ...] = ()) -> None:
+    """Run a job; its event log goes to a folder."""
     command = [sys.executable, str(Path(__file__).with_name("diagnose_jobs.py")), job]
-    command += ["--logs", str(logs), "--batches", str(batches)]
+    command += ["--logs", str(logs), "--batches", str(batches), *more]
     subprocess.run(command, check=True, timeout=LONGEST_S, env=dict(os.environ))  # noqa: S603
+
+
+def diagnosed(logs: Path) -> Diagnosis:
+    """Diagnose the longest query of the only log in a folder."""
     (log,) = find_logs(logs)
-    found: Diagnosis = diagnose(read_log(log))
-    return max(found.queries, key=lambda query: query.duration_s)
+    found = diagnose(read_log(log))
+    return replace(found, queries=[max(found.queries, key=lambda query: query.duration_s)])
 
 
-def cured(before: QueryDiagnosis, after: QueryDiagnosis) -> dict[str, float | bool]:
-    """Compare the predicted gain of `balance` with the achieved one, on the same batches."""
-    count = min(len(before.examined), len(after.examined))
-    spent = [sum(batch.duration_ms for batch in one.examined[-count:]) for one in (before, after)]
-    achieved = spent[0] / spent[1]
-    predicted = {cure.cure: cure for cure in before.cures}.get("balance")
-    if predicted is None:
-        return {"achieved": achieved, "inside": False}
-    return {
-        "predicted": predicted.gain,
-        "low": predicted.low,
-        "high": predicted.high,
-        "achieved": achieved,
-        "inside": predicted.low <= achieved <= predicted.high,
-    }
+def late(found: Diagnosis) -> Diagnosis:
+    """Return a diagnosis with the last batches only."""
+    (query,) = found.queries
+    count = max(1, round(LATE * query.batches))
+    own = replace(query, examined=query.examined[-count:], splits=query.splits[-count:])
+    return replace(found, queries=[own])
+
+
+def advised_slots(cure: Cure | None) -> tuple[str, ...]:
+    """Return the options of a job for the slots that a cure advises."""
+    number = re.search(r"\d+", cure.what) if cure is not None else None
+    return ("--slots", number[0]) if number else ()
+
+
+def tried(job: str, folder: Path, *, batches: int, reads: bool) -> Outcome:
+    """Run a job, diagnose it, run it with its cure, and compare both.
+
+    Args:
+        job: name of the job.
+        folder: folder for logs.
+        batches: number of batches.
+        reads: whether the logs are there already.
+    """
+    logs, cured = folder / job, folder / f"{job}-cured"
+    if not reads:
+        run(job, logs, batches=batches)
+    before = diagnosed(logs)
+    (found,) = before.queries
+    wanted = JOBS[job][1]
+    if wanted is None:
+        return Outcome(job, found)
+    cure = {one.cure: one for one in found.cures}.get(wanted)
+    if not reads:
+        run(job, cured, batches=batches, more=("--cured", *advised_slots(cure)))
+    (both,) = compare(late(before), late(diagnosed(cured)))
+    return Outcome(job, found, cure, both.gain)
 
 
 def generated(path: Path, megabytes: float) -> None:
@@ -126,43 +224,40 @@ def reading(folder: Path, megabytes: float) -> dict[str, float]:
 
 def main() -> None:
     options = Options("diagnose", __doc__)
-    options.size("batches", 10, 4, meaning="number of batches of a job")
-    options.size("megabytes", 1_000, 20, meaning="size of the generated log")
+    options.size("batches", 12, 4, meaning="number of batches of a job")
+    options.size("megabytes", 1_000, 20, meaning="size of the generated log; 0 for none")
     options.parser.add_argument("--jobs", default=",".join(JOBS), help="jobs to run; may be empty")
+    options.parser.add_argument("--logs", type=Path, help="folder in which logs are kept")
+    options.parser.add_argument("--read", action="store_true", help="read kept logs; run no job")
     args = options.parse()
     chosen = [job for job in args.jobs.split(",") if job]
     console = Console()
-    report: dict[str, object] = {"latency_bound": True, "jobs": {}}
-    found: dict[str, QueryDiagnosis] = {}
     OUT.mkdir(exist_ok=True)
     with TemporaryDirectory(prefix="penstock-diagnose-", dir=OUT) as name:
-        for job in chosen:
-            found[job] = run(job, Path(name), batches=args.batches)
-        speed = reading(Path(name), args.megabytes)
-    table = new_table("Planted causes on Spark", ["planted"], ["main cause", "share", "named"])
-    for job, query in found.items():
-        share = query.causes[0].share if query.causes else 0.0
-        named = "" if job == CURED else yes_or_no(str(query.main_cause) == job)
-        table.add_row(job, str(query.main_cause), f"{share:.0%}", named)
-    console.print(table)
-    if "uneven_costs" in found and CURED in found:
-        gain = cured(found["uneven_costs"], found[CURED])
-        console.print("balance on uneven costs:", gain)
-        report["balance"] = gain
-    goal = at_most(0.06 * speed["megabytes"])
-    reads = new_table("A generated log", ["log"], ["seconds", "CPU seconds", "goal", "reached"])
-    reads.add_row(
-        f"{speed['megabytes']:,.0f} MB",
-        f"{speed['seconds']:.1f}",
-        f"{speed['cpu_seconds']:.1f}",
-        *goal_columns(goal, speed["seconds"]),
-    )
-    console.print(reads)
-    report["reading"] = speed
-    report["jobs"] = {
-        job: {"main_cause": str(query.main_cause), "batches": query.batches}
-        for job, query in found.items()
-    }
+        folder = args.logs or Path(name)
+        outcomes = [tried(job, folder, batches=args.batches, reads=args.read) for job in chosen]
+        speed = reading(Path(name), args.megabytes) if args.megabytes else None
+    causes = new_table("Planted causes on Spark", ["planted", "main cause"], ["share", "named"])
+    numbers = ["gain", "between", "achieved", "inside", "near"]
+    gains = new_table("Cures, predicted and applied", ["job"], numbers)
+    for one in outcomes:
+        causes.add_row(*one.cause_row())
+        if JOBS[one.job][1] is not None:
+            gains.add_row(*one.gain_row())
+    console.print(causes)
+    console.print(gains)
+    report = {"latency_bound": True, "jobs": {one.job: one.document() for one in outcomes}}
+    if speed is not None:
+        goal = at_most(0.06 * speed["megabytes"])
+        reads = new_table("A generated log", ["log"], ["seconds", "CPU seconds", "goal", "reached"])
+        reads.add_row(
+            f"{speed['megabytes']:,.0f} MB",
+            f"{speed['seconds']:.1f}",
+            f"{speed['cpu_seconds']:.1f}",
+            *goal_columns(goal, speed["seconds"]),
+        )
+        console.print(reads)
+        report["reading"] = speed
     write_report(args.json, report)
 
 

@@ -1,6 +1,9 @@
-"""The jobs of `diagnose.py`, each with a planted cause; a job runs in a process of its own.
+"""The jobs of `diagnose.py`: each has a planted cause, and can also run with its cure.
 
-python benchmarks/diagnose_jobs.py uneven_costs --logs FOLDER
+A job runs in a process of its own. Its name is the planted cause.
+
+    python benchmarks/diagnose_jobs.py uneven_costs --logs FOLDER
+    python benchmarks/diagnose_jobs.py uneven_costs --logs FOLDER --cured
 """
 
 import argparse
@@ -8,28 +11,60 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import penstock
+from keygroups import hint_start, processed, read_files
 from penstock.experiments.demo import heavy_tailed
+from penstock.placement import Albic
 from penstock.spark.lab import session
 
 SLOTS = 8
 EXECUTORS = 4
+KEY_GROUPS = 16
 SCHEMA = "key long, cost_ms double"
 OUT = "key long"
 Operator = Callable[[DataFrame], DataFrame]
 
 
+@dataclass(frozen=True)
+class Run:
+    """How a job is to run.
+
+    Attributes:
+        logs: folder for the event log.
+        batches: number of batches.
+        cured: whether the cure is applied.
+        slots: number of slots that the diagnosis advises; None if it advises none.
+    """
+
+    logs: Path
+    batches: int
+    cured: bool
+    slots: int | None
+
+    def session(self, master: str = f"local[{SLOTS}]", **config: str) -> SparkSession:
+        """Start a session that writes an event log."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        folder = self.logs.resolve().as_uri()
+        own = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": folder}
+        return session(master, "penstock-diagnose", **own, **config)
+
+
 def asleep(batches: Iterator[pa.RecordBatch], slow: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Sleep for the cost of each record; three times as long in the folder named `slow`."""
+    """Sleep for the cost of each record; three times as long on the executor named `slow`."""
+    # Executors of a local cluster work in folders with their names.
     factor = 3.0 if Path.cwd().name == slow else 1.0
     for batch in batches:
         for cost_ms in batch["cost_ms"].to_pylist():
@@ -48,14 +83,16 @@ def by_key(frame: DataFrame) -> DataFrame:
     return frame.repartition(SLOTS, "key").mapInArrow(asleep, OUT)
 
 
-def balanced(frame: DataFrame) -> DataFrame:
-    """Run the operator of `by_turns` with Penstock."""
+def balanced(instances: int) -> Operator:
+    """Return the operator of `by_turns` with Penstock."""
 
     def work(record: dict[str, float]) -> dict[str, float]:
         time.sleep(record["cost_ms"] / 1000)
         return {"key": record["key"]}
 
-    return frame.transform(penstock.balance(work, key="key", schema=OUT, instances=SLOTS))
+    return lambda frame: frame.transform(
+        penstock.balance(work, key="key", schema=OUT, instances=instances)
+    )
 
 
 def stream(
@@ -81,8 +118,8 @@ def stream(
         for number, (own, costs) in enumerate(zip(keys, costs_ms, strict=True)):
             table = pa.table({"key": own, "cost_ms": costs})
             pq.write_table(table, source / f"{number:06}.parquet")
-        frame = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-        writer = operator(frame.parquet(str(source))).writeStream.queryName("calls").format("noop")
+        frame = read_files(spark, source, SCHEMA)
+        writer = operator(frame).writeStream.queryName("calls").format("noop")
         writer = writer.option("checkpointLocation", str(Path(folder, "checkpoint")))
         query = writer.trigger(**(trigger or {"availableNow": True})).start()  # type: ignore[arg-type]
         try:
@@ -92,9 +129,9 @@ def stream(
             query.stop()
 
 
-def _done(query: object, batches: int) -> bool:
+def _done(query: Any, batches: int) -> bool:
     with suppress(TypeError):
-        return query.lastProgress["batchId"] >= batches - 1  # type: ignore[attr-defined]
+        return query.lastProgress["batchId"] >= batches - 1
     return False
 
 
@@ -110,104 +147,146 @@ def heavy(batches: int, records: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(load.keys), np.array(load.costs_ms)
 
 
-def uneven_costs(logs: Path, batches: int) -> None:
-    stream(_spark(logs), *heavy(batches, 400), operator=by_turns(SLOTS))
+def uneven_costs(run: Run) -> None:
+    operator = balanced(SLOTS) if run.cured else by_turns(SLOTS)
+    stream(run.session(), *heavy(run.batches, 400), operator=operator)
 
 
-def uneven_costs_balanced(logs: Path, batches: int) -> None:
-    stream(_spark(logs), *heavy(batches, 400), operator=balanced)
-
-
-def hot_keys(logs: Path, batches: int) -> None:
-    keys, costs_ms = even(batches, 400, cost_ms=8.0)
+def hot_keys(run: Run) -> None:
+    keys, costs_ms = even(run.batches, 400, cost_ms=8.0)
     hot = np.random.default_rng(0).random(keys.shape) < 0.4
-    stream(_spark(logs), np.where(hot, 7, keys), costs_ms, operator=by_key)
+    operator = balanced(SLOTS) if run.cured else by_key
+    stream(run.session(), np.where(hot, 7, keys), costs_ms, operator=operator)
 
 
-def too_few_tasks(logs: Path, batches: int) -> None:
-    stream(_spark(logs), *even(batches, 400, cost_ms=6.0), operator=by_turns(2))
+def too_few_tasks(run: Run) -> None:
+    records = even(run.batches, 400, cost_ms=6.0)
+    stream(run.session(), *records, operator=by_turns(SLOTS if run.cured else 2))
 
 
-def healthy(logs: Path, batches: int) -> None:
-    stream(_spark(logs), *even(batches, 800, cost_ms=20.0), operator=by_turns(SLOTS))
+def healthy(run: Run) -> None:
+    stream(run.session(), *even(run.batches, 800, cost_ms=20.0), operator=by_turns(SLOTS))
 
 
-def over_provisioned(logs: Path, batches: int) -> None:
+def over_provisioned(run: Run) -> None:
+    spark = run.session(f"local[{(run.cured and run.slots) or SLOTS}]")
     trigger = {"processingTime": "2 seconds"}
-    records = even(batches, 80, cost_ms=5.0)
-    stream(_spark(logs), *records, operator=by_turns(SLOTS), trigger=trigger)
+    stream(spark, *even(run.batches, 80, cost_ms=5.0), operator=by_turns(SLOTS), trigger=trigger)
 
 
-def slow_executor(logs: Path, batches: int) -> None:
-    spark = _spark(logs, f"local-cluster[{EXECUTORS},1,1024]", spark__executor__memory="512m")
-    records = even(batches, 240, cost_ms=20.0)
-    stream(spark, *records, operator=by_turns(2 * EXECUTORS, slow="0"))
+def slow_executor(run: Run) -> None:
+    spark = run.session(f"local-cluster[{EXECUTORS},1,1024]", spark__executor__memory="512m")
+    records = even(run.batches, 240, cost_ms=20.0)
+    stream(spark, *records, operator=by_turns(2 * EXECUTORS, slow=None if run.cured else "0"))
 
 
-def under_provisioned(logs: Path, batches: int) -> None:
-    """Run a source that produces twice as much as two slots can process."""
-    spark = _spark(logs, "local[2]")
+def crowded_state(run: Run) -> None:
+    """Count by key; half of the key groups start on the first executor, the others in turn."""
+    spark = run.session(
+        f"local-cluster[{EXECUTORS},1,1024]",
+        spark__executor__memory="512m",
+        spark__sql__shuffle__partitions=str(KEY_GROUPS),
+        spark__locality__wait="10s",
+    )
+
+    def sink(batch: DataFrame, number: int) -> None:
+        if number <= 1:
+            hint_start(spark, lambda _, partition: 0 if partition % 2 else partition // 2)
+        batch.write.format("noop").mode("overwrite").save()
+
+    part = sf.expr(f"pmod(hash(id), {KEY_GROUPS})").alias("part")
+    rows = spark.range(4 * KEY_GROUPS).select("id", part).toPandas()
+    costs_s = 0.2 / rows.groupby("part")["id"].transform("size")
+    table = pa.table({"key": rows["id"].to_numpy(), "cost_s": costs_s.to_numpy()})
+    with TemporaryDirectory(prefix="penstock-diagnose-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        for number in range(run.batches):
+            pq.write_table(table, folder / "in" / f"{number:06}.parquet")
+        counted = (
+            read_files(spark, folder / "in", "key long, cost_s double")
+            .groupBy("key")
+            .applyInPandasWithState(
+                count, "key long, total long", "total long", "update", "NoTimeout"
+            )
+        )
+        placer = Albic(max_migrations=10) if run.cured else None
+        with processed(
+            counted, sink, folder / "checkpoint", mode="update", placer=placer, period="5 s"
+        ):
+            pass
+
+
+def count(key: tuple, batches: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+    """Count the records of a key, and sleep for their cost."""
+    rows = pd.concat(batches)
+    total = (state.get[0] if state.exists else 0) + len(rows)
+    state.update((total,))
+    time.sleep(float(rows["cost_s"].sum()))
+    yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+
+def under_provisioned(run: Run) -> None:
+    """Run a source that produces 1.5 times as much as two slots can process."""
+    slots = (run.cured and run.slots) or 2
+    spark = run.session(f"local[{slots}]")
+    operator = by_turns(slots)
+    # The source counts from the start of the query, so Python workers are started before.
+    operator(spark.createDataFrame([(1, 1.0)] * slots, SCHEMA)).collect()
     with TemporaryDirectory(prefix="penstock-diagnose-") as folder:
         frame = spark.readStream.format("rate").option("rowsPerSecond", 200).load()
         frame = frame.selectExpr("value AS key", "15.0D AS cost_ms")
-        writer = by_turns(2)(frame).writeStream.queryName("calls").format("noop")
+        writer = operator(frame).writeStream.queryName("calls").format("noop")
         query = writer.option("checkpointLocation", folder).start()
         start = time.monotonic()
         try:
-            while query.isActive and time.monotonic() < start + 10 * batches:
-                progress = query.lastProgress
-                if progress and progress["batchId"] >= min(batches, 7):
+            while query.isActive and time.monotonic() < start + 5 * run.batches:
+                if _done(query, run.batches):
                     break
                 query.awaitTermination(1)
         finally:
             query.stop()
 
 
-def garbage_collection(logs: Path, batches: int) -> None:
-    """Sort lists on a heap that hardly has room for them."""
-    spark = _spark(
-        logs,
+def garbage_collection(run: Run) -> None:
+    """Collect lists as objects, on a heap that hardly has room for them."""
+    spark = run.session(
         "local[2]",
-        spark__driver__memory="512m",
-        spark__memory__fraction="0.9",
+        spark__driver__memory="2g" if run.cured else "512m",
         spark__sql__adaptive__enabled="false",
+        # Lists stay objects of the heap, and are not sorted on disk.
+        spark__sql__objectHashAggregate__sortBased__fallbackThreshold="1000000",
     )
-    for _ in range(min(batches, 3)):
-        pairs = spark.range(0, 1_200_000, 1, 2).selectExpr("id % 3000 AS key", "uuid() AS word")
+    for _ in range(run.batches // 2):
+        pairs = spark.range(0, 1_600_000, 1, 2).selectExpr("id % 3000 AS key", "uuid() AS word")
         lists = pairs.groupBy("key").agg({"word": "collect_list"})
         lists.write.format("noop").mode("overwrite").save()
 
 
-JOBS = {
-    job.__name__: job
-    for job in (
-        uneven_costs,
-        uneven_costs_balanced,
-        hot_keys,
-        too_few_tasks,
-        slow_executor,
-        over_provisioned,
-        under_provisioned,
-        garbage_collection,
-        healthy,
-    )
+# The cure that is applied to each job, by its name in a diagnosis; None for none.
+JOBS: dict[str, tuple[Callable[[Run], None], str | None]] = {
+    "uneven_costs": (uneven_costs, "balance"),
+    "hot_keys": (hot_keys, "balance"),
+    "slow_executor": (slow_executor, "replace the executor"),
+    "crowded_state": (crowded_state, "attach(place=)"),
+    "over_provisioned": (over_provisioned, "attach(scale=)"),
+    "under_provisioned": (under_provisioned, "attach(scale=)"),
+    "too_few_tasks": (too_few_tasks, "spark.sql.shuffle.partitions"),
+    "garbage_collection": (garbage_collection, "spark.executor.memory"),
+    "healthy": (healthy, None),
 }
-
-
-def _spark(logs: Path, master: str = f"local[{SLOTS}]", **config: str) -> SparkSession:
-    logs.mkdir(parents=True, exist_ok=True)
-    own = {"spark__eventLog__enabled": "true", "spark__eventLog__dir": logs.resolve().as_uri()}
-    return session(master, "penstock-diagnose", **own, **config)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("--logs", type=Path, required=True, help="folder for the event log")
-    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--batches", type=int, default=12)
+    parser.add_argument("--cured", action="store_true", help="run with the cure")
+    parser.add_argument("--slots", type=int, help="slots of a cured job, where the cure is slots")
     args = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    JOBS[args.job](args.logs, args.batches)
+    JOBS[args.job][0](Run(args.logs, args.batches, cured=args.cured, slots=args.slots))
 
 
 if __name__ == "__main__":

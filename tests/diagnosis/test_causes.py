@@ -111,8 +111,39 @@ def test_a_healthy_job_has_nothing_to_gain():
 def test_fewer_slots_are_advised_with_the_price():
     query = query_of(planted("over_provisioned"))
     (cure,) = [one for one in query.cures if one.cure == "attach(scale=)"]
-    assert cure.gain <= 1.0
+    assert cure.low < cure.gain < cure.high <= 1.0
+    # Eight tasks of 54 ms run one after the other; 90 ms of a batch are no stages.
+    assert cure.gain == pytest.approx((90 + 54) / (90 + 8 * 54), rel=0.05)
     assert cure.what.startswith("1 of 8 slots are enough")
+
+
+def cure_of(query, name):
+    return next(one for one in query.cures if one.cure == name)
+
+
+def test_more_slots_gain_what_arrives_in_excess_and_no_more():
+    """Without a limit of the source, a query that keeps up processes what arrives."""
+    query = query_of(planted("under_provisioned"))
+    cure = cure_of(query, "attach(scale=)")
+    assert cure.gain == pytest.approx(1.5, rel=0.05)
+    assert "about 15 slots instead of 8" in cure.what or "about 16 slots" in cure.what
+    limited = cure_of(query_of(planted("behind")), "attach(scale=)")
+    assert limited.gain > 1.5
+
+
+def test_state_is_placed_again_task_by_task():
+    """Five of eight equal partitions on one of four executors with two slots each."""
+    query = query_of(planted("crowded_state"))
+    cure = cure_of(query, "attach(place=)")
+    # Three rounds of a second become one; 90 ms of a batch are no stages.
+    assert cure.gain == pytest.approx(3.1 / 1.1, rel=0.05)
+
+
+def test_memory_leaves_a_usual_part_of_garbage_collection():
+    query = query_of(planted("garbage_collection"))
+    cure = cure_of(query, "spark.executor.memory")
+    assert cure.gain == pytest.approx(1.09 / (1.09 - 0.4 + 0.03 * 0.69), rel=0.03)
+    assert cure.low < cure.gain < cure.high
 
 
 def test_times_of_phases_add_up_to_the_batches():
@@ -135,6 +166,19 @@ def test_a_batch_job_is_a_query_of_its_own():
     query = query_of(writer)
     assert (query.name, query.streaming, query.batches) == ("nightly sums", False, 3)
     assert query.main_cause == Cause.UNEVEN_COSTS
+
+
+def test_a_batch_that_was_cut_off_is_left_out():
+    """A query that is stopped leaves a batch without a report, in which tasks never ended."""
+    writer = planted("under_provisioned")
+    whole = query_of(writer)
+    writer.batch([10.0, 10.0], rows=9_999)
+    cut = writer.events.pop()
+    assert "QueryProgressEvent" in cut["Event"]
+    query = query_of(writer)
+    assert query.batches == whole.batches + 1
+    assert [one.number for one in query.examined] == [one.number for one in whole.examined]
+    assert query.main_cause == Cause.UNDER_PROVISIONED
 
 
 times = st.lists(st.floats(1, 3000), min_size=1, max_size=20)

@@ -142,7 +142,8 @@ class Writer:
 
     def _progress(self, number, start_ms, duration_ms, rows, backlog):
         moment = np.datetime64(int(start_ms), "ms")
-        source = {"description": "files"}
+        # A log has the numbers of records by source; only Spark's own interface has their sum.
+        source = {"description": "files", "numInputRows": rows}
         if backlog is not None:
             source |= {
                 "latestOffset": {"t": {"0": 10_000 + backlog}},
@@ -157,7 +158,6 @@ class Writer:
                     "name": "calls",
                     "timestamp": f"{moment}Z",
                     "batchId": number,
-                    "numInputRows": rows,
                     "durationMs": {
                         "triggerExecution": int(duration_ms),
                         "queryPlanning": 20,

@@ -189,3 +189,43 @@ def test_unknown_arrivals_are_spread_before_their_batches(tmp_path):
     assert gaps.min() == pytest.approx(gaps.max())
     assert found.span_ms == pytest.approx(7 * 2000.0)
     assert NUMBERS.number == 0
+
+
+def following(trace):
+    """The trace of a source that limits batches: they follow one another, arrivals are unknown."""
+    began_ms, batches = 1.7e12, []
+    for one in trace.batches:
+        whole_ms = one.numbers.duration_ms + 150.0
+        numbers = replace(one.numbers, began_ms=began_ms, trigger_ms=None)
+        arrival_ms = np.full(one.keys.size, np.nan)
+        batches.append(replace(one, numbers=numbers, arrival_ms=arrival_ms))
+        began_ms += whole_ms
+    return replace(trace, batches=batches)
+
+
+@pytest.mark.parametrize("batches", [2, 5, 12])
+def test_the_table_agrees_with_the_check_if_batches_follow_one_another(tmp_path, batches):
+    found = recorded(following(read_trace(write_trace(tmp_path / "few", batches=batches))))
+    assert found.limited
+    settings = settings_of(found, executors=[2], instances=[4], groupings=["round_robin"])
+    [same] = rehearse(found, settings, Scenario())
+    whole_ms = found.rehearsed_ms.mean() + found.overheads.batch_ms
+    assert 1000 * same.batch_s == pytest.approx(whole_ms, rel=0.05)
+    assert same.keeps_up
+    assert same.waiting_s < same.latency_s < 2 * same.batch_s
+    assert any("keep their recorded numbers" in note for note in found.notes)
+
+
+def test_limited_batches_get_longer_with_the_rate_and_a_trigger_ends_the_limit(tmp_path):
+    found = recorded(following(read_trace(write_trace(tmp_path / "few"))))
+    settings = settings_of(found, executors=[2], groupings=["factoring"])
+    [usual] = rehearse(found, settings, Scenario())
+    [more] = rehearse(found, settings, Scenario(rate=2.0))
+    [triggered] = rehearse(found, settings, Scenario(trigger_ms=10_000.0))
+    assert 1.5 < more.batch_s / usual.batch_s < 2.1
+    assert not more.keeps_up
+    assert triggered.batch_s > 2 * usual.batch_s
+
+
+def test_batches_that_wait_for_their_trigger_take_what_has_arrived(folder):
+    assert not recorded(read_trace(folder)).limited

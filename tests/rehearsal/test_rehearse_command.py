@@ -101,3 +101,11 @@ def test_a_folder_without_a_trace_is_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "empty").mkdir()
     code, _, err = run(monkeypatch, capsys, tmp_path / "empty")
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_a_log_without_a_streaming_query_is_one_line(tmp_path, monkeypatch, capsys):
+    writer = Writer(cores=8)
+    writer.batch([100.0] * 8, streaming=False)
+    code, _, err = run(monkeypatch, capsys, writer.write(tmp_path))
+    assert (code, err.count("\n")) == (2, 1)
+    assert "TRACE must have a streaming query; this event log has none" in err

@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
 from penstock.grouping import Factoring, KeyHash, Proactive, RoundRobin
-from penstock.sim import HeavyTailed, Overheads, Stage, Stream, Worker, simulate_batches
+from penstock.sim import (
+    HeavyTailed,
+    Overheads,
+    Stage,
+    Stream,
+    Worker,
+    simulate_batches,
+    simulate_triggers,
+)
 
 FOUR = [Worker(), Worker(), Worker(), Worker()]
 
@@ -142,3 +150,24 @@ def test_an_unknown_task_of_an_own_grouping_is_refused():
 
     with pytest.raises(PenstockError, match="must return tasks from 0 to 1; got 9"):
         simulate_batches(Beyond(2), HeavyTailed(records=10).stream(0), records=5, workers=FOUR)
+
+
+def test_a_limited_source_keeps_the_sizes_of_batches_whatever_they_take():
+    stream = Stream.of(np.arange(10), np.full(10, 7.0)).every(interval_ms=1000.0)
+    found = simulate_triggers(
+        RoundRobin(instances=1), stream, workers=[Worker()], limits=[3, 1],
+        overheads=Overheads(task_ms=0.0),
+    )  # fmt: skip
+    assert found.records.tolist() == [3, 1, 3, 1, 2]
+    assert found.began_ms == pytest.approx(np.cumsum([0, 21, 7, 21, 7]))
+    # The fourth record arrives in the middle of the first batch, and is done after the second.
+    assert found.latency_ms[3] == pytest.approx(10.5 + 7)
+
+
+@pytest.mark.parametrize(
+    "limits, message", [([], "limits must have at least one"), ([0], "limits must be >= 1")]
+)
+def test_limits_that_make_no_batch_are_refused(limits, message):
+    stream = Stream.of([1], [1.0])
+    with pytest.raises(PenstockError, match=message):
+        simulate_triggers(RoundRobin(instances=1), stream, workers=[Worker()], limits=limits)

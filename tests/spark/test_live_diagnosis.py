@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ import penstock
 from penstock.cli import main
 from penstock.errors import PenstockError
 from penstock.spark import internals
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "diagnosis"))
+from written import Writer
 
 pytestmark = pytest.mark.spark
 
@@ -89,8 +93,8 @@ def pages(worked):
     server.server_close()
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["penstock", "diagnose", *map(str, arguments)])
+def run(monkeypatch, capsys, *arguments, command="diagnose"):
+    monkeypatch.setattr(sys, "argv", ["penstock", command, *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
         main()
     out = capsys.readouterr()
@@ -127,3 +131,43 @@ def test_pages_of_something_else_are_one_line(pages, monkeypatch, capsys):
     code, _, err = run(monkeypatch, capsys, "--url", f"{pages}/elsewhere")
     assert (code, err.count("\n")) == (2, 1)
     assert "must be the pages of a Spark application" in err
+
+
+@pytest.fixture
+def mounted(spark, tmp_path):
+    """A folder of this machine in a file system of Hadoop that is not the local one."""
+    spark.conf.set("fs.viewfs.mounttable.lab.link./logs", tmp_path.as_uri())
+    yield "viewfs://lab/logs"
+    spark.conf.unset("fs.viewfs.mounttable.lab.link./logs")
+
+
+def test_a_log_of_any_hadoop_file_system_is_copied_and_read(mounted, tmp_path, monkeypatch, capsys):
+    writer = Writer(cores=8)
+    for _ in range(6):
+        writer.batch([3000, *[600] * 7])
+    rolling = tmp_path / "eventlog_v2_app-1"
+    rolling.mkdir()
+    writer.write(rolling, "events_1_app-1")
+    (rolling / "appstatus_app-1").touch()
+    code, out, err = run(monkeypatch, capsys, f"{mounted}/{rolling.name}")
+    assert (code, err) == (0, f"copying {mounted}/{rolling.name} through Spark\n")
+    assert "main cause: uneven_costs" in out
+    code, local, _ = run(monkeypatch, capsys, rolling.as_uri())
+    assert (code, local) == (0, out)
+    code, out, _ = run(monkeypatch, capsys, f"{mounted}/{rolling.name}", command="rehearse")
+    assert code == 0
+    assert "calls: 5 batches" in out
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("viewfs://lab/logs/missing", "viewfs://lab/logs/missing does not exist"),
+        ("nosuch://lab/x", "nosuch://lab/x cannot be read through Spark ("),
+    ],
+)
+def test_a_remote_path_that_cannot_be_read_is_one_line(url, message, mounted, monkeypatch, capsys):
+    code, _, err = run(monkeypatch, capsys, url)
+    progress, error = err.splitlines()
+    assert (code, progress) == (2, f"copying {url} through Spark")
+    assert message in error

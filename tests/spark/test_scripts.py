@@ -42,6 +42,7 @@ LONG = {
     "examples/cluster.py",
     "examples/pipeline.py",
     "examples/place_airline.py",
+    "examples/slow_job.py",
     "examples/scale_waves.py",
 }
 # More of what examples can do, each with a line that shows whether the account is right.

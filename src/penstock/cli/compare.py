@@ -10,6 +10,7 @@ import click
 from penstock import __version__
 from penstock.cli.console import output
 from penstock.cli.folders import refuse_unwritable
+from penstock.cli.remote import at_hand
 from penstock.errors import PenstockError
 from penstock.experiments.results import write_whole
 from penstock.extras import needs
@@ -27,7 +28,7 @@ _MOST_CAUSES = 6
 @click.command
 @click.argument("before")
 @click.argument("after")
-@click.option("--query", help="Query of event logs, or operator of traces.")
+@click.option("--query", help="Query of event logs, or operator of traces and journals.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="File for the results.")
 @click.option("--html", type=click.Path(path_type=Path), help="File for a page with pictures.")
 def compare(
@@ -35,8 +36,8 @@ def compare(
 ) -> None:
     """Compare two runs: predicted and achieved gain, cause by cause.
 
-    BEFORE and AFTER are event logs of Spark, or two traces of an operator. The interval of a gain
-    holds in 95 of 100 cases, by the noise between batches.
+    BEFORE and AFTER are event logs of Spark, two traces of an operator, or two journals. The
+    interval of a gain holds in 95 of 100 cases, by the noise between batches.
     """
     for name, file in (("--json", json_file), ("--html", html)):
         if file is not None:
@@ -44,7 +45,8 @@ def compare(
     if html is not None:
         needs("matplotlib", extra="plots", what="the page")
     needs("msgspec", extra="diagnose", what="penstock compare")
-    found = _compared(before, after, query)
+    with at_hand(before) as first, at_hand(after) as second:
+        found = _compared(first, second, query)
     for number, one in enumerate(found):
         if number:
             _line("")
@@ -61,16 +63,32 @@ def compare(
 
 
 def _compared(before: str, after: str, query: str | None) -> "list[Comparison]":
-    kinds = [is_trace(path) for path in (before, after)]
-    if all(kinds):
+    kinds = {_kind(path) for path in (before, after)}
+    if len(kinds) > 1:
+        raise PenstockError("BEFORE and AFTER must both be event logs, both traces, or journals")
+    kind = kinds.pop()
+    if kind == "trace":
         from penstock.rehearsal.compare_traces import compare_traces  # noqa: PLC0415
 
         return [compare_traces(read_trace(before, query), read_trace(after, query))]
-    if any(kinds):
-        raise PenstockError("BEFORE and AFTER must both be event logs, or both traces")
+    if kind == "journal":
+        from penstock.rehearsal.compare_journals import (  # noqa: PLC0415
+            compare_journals,
+            read_journal,
+        )
+
+        return [compare_journals(read_journal(before, query), read_journal(after, query))]
     from penstock.diagnosis.comparison import compare as compared  # noqa: PLC0415
 
     return compared(_diagnosed("BEFORE", before), _diagnosed("AFTER", after), query)
+
+
+def _kind(path: str) -> str:
+    from penstock.rehearsal.compare_journals import is_journal  # noqa: PLC0415
+
+    if is_trace(path):
+        return "trace"
+    return "journal" if is_journal(path) else "log"
 
 
 def _diagnosed(name: str, path: str) -> "Diagnosis":
@@ -89,7 +107,8 @@ def _line(text: str, style: str | None = None) -> None:
 def _show(one: "Comparison") -> None:
     what = "a record" if one.per_record else "a batch"
     _line(f"{one.name}: {one.before_s.size} batches before, {one.after_s.size} after", "bold")
-    _line(f"  a batch took {one.before_s.mean():.2f} s, and takes {one.after_s.mean():.2f} s")
+    times = f"{one.before_s.mean():.2f} s, and takes {one.after_s.mean():.2f} s"
+    _line(f"  {one.measured} took {times}")
     gain = one.gain
     _line(f"  achieved: {what} is {gain.mid:.2f} times as fast ({gain.low:.2f} to {gain.high:.2f})")
     if not one.changed:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from penstock import __version__
 from penstock.cli.console import errors, output
 from penstock.cli.folders import refuse_unwritable
+from penstock.cli.remote import at_hand
 from penstock.cli.summary import summary
 from penstock.errors import PenstockError
 from penstock.experiments.results import write_whole
@@ -25,13 +26,13 @@ _LONG_BYTES = 20e6
 
 
 @click.command
-@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.argument("path", required=False)
 @click.option("--url", help="Pages of a running application, such as http://127.0.0.1:4040.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="File for the results.")
 @click.option("--html", type=click.Path(path_type=Path), help="File for a page with pictures.")
 @click.option("--queries", default=3, help="Queries of a log that are printed.")
 def diagnose(
-    path: Path | None,
+    path: str | None,
     *,
     url: str | None,
     json_file: Path | None,
@@ -41,8 +42,9 @@ def diagnose(
     """Find out what is slow in a Spark job, and why.
 
     PATH is an event log (spark.eventLog.enabled=true), the folder of a rolling log, or a folder
-    with several logs. The job needs no change and no Penstock. Instead of PATH, --url takes the
-    pages of an application that runs.
+    with several logs; on this machine, or on any file system that Spark knows (hdfs://...). The
+    job needs no change and no Penstock. Instead of PATH, --url takes the pages of an application
+    that runs.
     """
     if (path is None) == (url is None):
         raise PenstockError("give either PATH, an event log, or --url, a running application")
@@ -51,7 +53,7 @@ def diagnose(
             _refuse_folder(name, file)
     if html is not None:
         needs("matplotlib", extra="plots", what="the page")
-    found = [_running(url)] if url is not None else _logged(path or Path())
+    found = [_running(url)] if url is not None else _logged(path or "")
     for number, one in enumerate(found):
         output.print("" if number == 0 else "\n", end="")
         summary(one, most=queries)
@@ -73,12 +75,13 @@ def _running(url: str) -> "Diagnosis":
     return diagnosed(read_url(url))
 
 
-def _logged(path: Path) -> "list[Diagnosis]":
+def _logged(path: str) -> "list[Diagnosis]":
     """Diagnose event logs; files that are none are skipped, and reported."""
     # Imported here: other commands do not need msgspec.
     from penstock.diagnosis import find_logs  # noqa: PLC0415
 
-    found, failed = _read_all(find_logs(path))
+    with at_hand(path) as local:
+        found, failed = _read_all(find_logs(Path(local)))
     if not found:
         raise PenstockError(failed[0])
     for reason in failed:

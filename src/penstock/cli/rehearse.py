@@ -11,6 +11,7 @@ from rich.progress import Progress
 from penstock import __version__
 from penstock.cli.console import columns, errors, output
 from penstock.cli.folders import refuse_unwritable
+from penstock.cli.remote import at_hand, local_path
 from penstock.errors import PenstockError
 from penstock.experiments.results import write_whole
 from penstock.extras import needs
@@ -69,7 +70,8 @@ def rehearse(
     """Rehearse other settings on a recorded stream, in the simulator.
 
     TRACE is a folder that an operator has recorded to: penstock.balance(..., record="folder"). An
-    event log of Spark will do, too, for other questions than --grouping and --shedder.
+    event log of Spark will do, too, for other questions than --grouping and --shedder. Both may be
+    on any file system that Spark knows (hdfs://...).
     """
     for name in grouping:
         known("--grouping", name, Grouping.registered())
@@ -106,12 +108,16 @@ def rehearse(
 
 def _recorded(trace: str, operator: str | None) -> Recorded:
     """Read a trace, or an event log."""
-    if "://" in trace or not Path(trace).exists() or is_trace(trace):
+    trace = local_path(trace)
+    if is_trace(trace):
         return recorded(read_trace(trace, operator))
-    needs("msgspec", extra="diagnose", what="an event log")
-    from penstock.rehearsal.from_log import recorded_log  # noqa: PLC0415
+    with at_hand(trace) as local:
+        if not Path(local).exists() or is_trace(local):
+            return recorded(read_trace(local, operator))
+        needs("msgspec", extra="diagnose", what="an event log")
+        from penstock.rehearsal.from_log import recorded_log  # noqa: PLC0415
 
-    return recorded_log(trace, operator)
+        return recorded_log(local, operator)
 
 
 def _trigger_ms(text: str) -> float:
@@ -136,8 +142,12 @@ def _show(found: Recorded, outcomes: list[Outcome], scenario: Scenario) -> None:
     _line(f"recorded on {count} {noun} with {slots} slots, batches {trigger}")
     if found.measured_ms.size:
         _line(
-            f"check: a batch took {found.measured_ms.mean() / 1000:.2f} s, rehearsed "
-            f"{found.rehearsed_ms.mean() / 1000:.2f} s; error of a batch {found.error:.0%}"
+            f"check: the operator took {found.measured_ms.mean() / 1000:.2f} s of a batch, "
+            f"rehearsed {found.rehearsed_ms.mean() / 1000:.2f} s;"
+        )
+        _line(
+            f"  error of a batch {found.error:.0%}; the rest of a batch takes "
+            f"{found.overheads.batch_ms / 1000:.2f} s"
         )
     for note in found.notes:
         _wrapped(note, "dim")

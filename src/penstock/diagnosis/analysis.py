@@ -131,7 +131,9 @@ def diagnose(log: Log, only: int | None = None) -> Diagnosis:
 
 def _examined(query: Query) -> list[Batch]:
     """Return the batches that a diagnosis rests on."""
-    full = [batch for batch in query.batches if batch.rows != 0 and batch.groups]
+    # A query that is stopped leaves a batch without a report, some of whose tasks never end.
+    batches = [batch for batch in query.batches if batch.reported] or query.batches
+    full = [batch for batch in batches if batch.rows != 0 and batch.groups]
     full = full or [batch for batch in query.batches if batch.groups] or query.batches
     if not query.streaming:
         return full

@@ -50,6 +50,7 @@ class Comparison:
         predicted: cures that were predicted for the first run.
         causes: causes that took time in a run, those that saved the most first.
         notes: sentences about limits of the comparison.
+        measured: what `before_s` and `after_s` are the times of.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Comparison:
     predicted: tuple[Cure, ...]
     causes: tuple[CauseChange, ...]
     notes: tuple[str, ...]
+    measured: str = "a batch"
 
     @property
     def changed(self) -> bool:

@@ -13,18 +13,18 @@ from penstock.diagnosis.patient import Cure, Patient, worth
 from penstock.diagnosis.provisioning import with_slots
 from penstock.diagnosis.queries import Group, Run
 from penstock.diagnosis.rebalance import Interval, rebalanced
+from penstock.diagnosis.settings import settings_for
 from penstock.policies.grouping.list_scheduling import makespan
 from penstock.policies.kernels import Float64
 
 # Time that a further shuffle takes, in ms: at best it replaces one; expected, at worst.
 _SHUFFLE_MS = Interval(0.0, 100.0, 250.0)
-# Linux delays the bytes of a task by this much on the way to a Python worker (delayed
-# acknowledgements of TCP).
-_SOCKET_MS = 40.0
-_SOCKETS_SINCE = (4, 1)
-_SOCKETS = "spark.python.unix.domain.socket.enabled"
 # More slots are requested than are needed at least, so that the backlog shrinks.
 _SPARE = 1.25
+# Part of the lacking speed that more slots bring at least.
+_MOSTLY = 0.7
+# Causes that depend on the division of the work into tasks.
+_DIVISION = (Cause.TOO_FEW_TASKS, Cause.UNEVEN_COSTS, Cause.HOT_KEYS)
 # Stages that are replayed in the simulator.
 _REPLAYED = 24
 # Smaller tasks that an uneven task is cut into.
@@ -113,11 +113,24 @@ def _aggregate(patient: Patient) -> list[Cure]:
 
 
 def _place(patient: Patient) -> list[Cure]:
-    """Move state partitions away from crowded or slow executors."""
-    crowded_ms = patient.total_ms(Cause.CROWDED_STATE)
-    slow_ms = patient.total_ms(Cause.SLOW_EXECUTOR, lambda run: run.stage.stateful)
-    both_ms = crowded_ms + slow_ms
-    saved = Interval(0.4, 0.75, 1.0).times(both_ms)
+    """Move state partitions away from crowded or slow executors.
+
+    Partitions are placed again, the longest first. At worst half of the time is saved: loads of
+    partitions change from batch to batch, and a plan moves some of them only.
+    """
+    saved = Interval(0.0, 0.0, 0.0)
+    for group, own in patient.stages(lambda run: run.stage.stateful):
+        lost_ms = own.causes_ms.get(Cause.CROWDED_STATE, 0.0)
+        lost_ms += own.causes_ms.get(Cause.SLOW_EXECUTOR, 0.0)
+        if lost_ms < 0.05 * own.wall_ms or not own.work_ms.size:
+            continue
+        division_ms = sum(own.causes_ms.get(cause, 0.0) for cause in _DIVISION)
+        slots = _slowdowns_of_slots(group, patient.slowdown)
+        # What remains of the division into tasks, if any executor may have any partition.
+        placed_ms = makespan(np.sort(own.work_ms)[::-1], slots, 0.0) - own.ideal_ms
+        curable_ms = lost_ms + division_ms
+        mid = max(curable_ms - max(placed_ms, 0.0), 0.0)
+        saved = saved.plus(0.5 * mid, mid, max(curable_ms, mid))
     what = "Spread the partitions of the state over all executors by their load."
     return worth(patient.cure("attach(place=)", saved, what))
 
@@ -126,11 +139,7 @@ def _scale(patient: Patient) -> list[Cure]:
     """Request more executors, or return some."""
     supply = patient.supply
     if supply.needed is not None:
-        before_ms = patient.duration_ms
-        after_ms = sum(with_slots(one, supply.needed, supply.slots) for one in patient.treated)
-        slower = before_ms / after_ms
-        what = f"{supply.needed} of {supply.slots} slots are enough: return the others."
-        return [Cure("attach(scale=)", (1 + slower) / 2, slower, 1.0, what)]
+        return [_with_fewer_slots(patient, supply.needed)]
     if supply.lacking_s <= 0:
         return []
     count = int(np.ceil(supply.slots * supply.arrivals * _SPARE))
@@ -140,7 +149,24 @@ def _scale(patient: Patient) -> list[Cure]:
     even_ms = patient.duration_ms - (fixed_ms + stages_ms * supply.slots / count)
     saved = Interval(0.6, 0.9, 1.0).times(even_ms)
     what = f"Use about {count} slots instead of {supply.slots}, with as many tasks."
-    return worth(patient.cure("attach(scale=)", saved, what))
+    cure = patient.cure("attach(scale=)", saved, what)
+    if not supply.limited:
+        # A query that keeps up processes as much as arrives, and no more; while a backlog is left,
+        # it is as fast as its slots allow.
+        most = max(cure.high, supply.arrivals)
+        least = 1 + _MOSTLY * (supply.arrivals - 1)
+        cure = cure._replace(gain=supply.arrivals, low=least, high=most)
+    return worth(cure)
+
+
+def _with_fewer_slots(patient: Patient, needed: int) -> Cure:
+    """Return the price of fewer slots: a gain below 1."""
+    slots = patient.supply.slots
+    after_ms = sum(with_slots(one, needed, slots) for one in patient.treated)
+    slower = patient.duration_ms / after_ms
+    what = f"{needed} of {slots} slots are enough: return the others."
+    # Tasks that run one after the other do not share caches, disks and cores.
+    return Cure("attach(scale=)", slower, 0.85 * slower, (1 + slower) / 2, what)
 
 
 def _shed(patient: Patient) -> list[Cure]:
@@ -195,90 +221,6 @@ def _fewer_tasks(patient: Patient) -> list[Cure]:
     return worth(patient.cure("spark.sql.shuffle.partitions", saved, what))
 
 
-def _sockets(patient: Patient) -> list[Cure]:
-    """Talk to Python workers without the delays of TCP."""
-    used = patient.settings.get(_SOCKETS, "false").lower() == "true"
-    if used or _parsed(patient.version) < _SOCKETS_SINCE:
-        return []
-    saved_ms = 0.0
-    for group, own in patient.stages(lambda run: run.stage.python):
-        tasks = sum(run.tasks.run_ms.size for run in group.runs)
-        saved_ms += min(_SOCKET_MS * -(-tasks // group.slots), own.ideal_ms)
-    saved = Interval(0.0, 0.5, 1.0).times(saved_ms)
-    what = f"Set {_SOCKETS}=true: data reach Python workers without a delay."
-    return worth(patient.cure("unix domain sockets", saved, what))
-
-
-def _parsed(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version of Spark.
-
-    Example:
-        >>> _parsed("4.3.0-SNAPSHOT"), _parsed("")
-        ((4, 3), ())
-    """
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-
-
-def _slow(patient: Patient) -> list[Cure]:
-    """Replace a slow executor."""
-    slow_ms = patient.total_ms(Cause.SLOW_EXECUTOR)
-    saved = Interval(0.5, 0.8, 1.0).times(slow_ms)
-    what = "Replace the slow executor, or set spark.speculation=true for long tasks."
-    return worth(patient.cure("replace the executor", saved, what))
-
-
-# Causes that a setting cures: its name, shares of the time that it saves, and the advice.
-_SETTINGS: dict[Cause, tuple[str, Interval, str]] = {
-    Cause.GARBAGE_COLLECTION: (
-        "spark.executor.memory",
-        Interval(0.3, 0.7, 0.95),
-        "Give executors more memory, or fewer cores each.",
-    ),
-    Cause.DISK_SPILL: (
-        "spark.executor.memory",
-        Interval(0.2, 0.6, 1.0),
-        "Give executors more memory, or cut the work into more tasks. The time is an estimate.",
-    ),
-    Cause.FETCH_WAIT: (
-        "spark.reducer.maxSizeInFlight",
-        Interval(0.0, 0.3, 0.8),
-        "Fetch more at a time; look at network and disks of the senders.",
-    ),
-    Cause.PYTHON_START: (
-        "spark.python.worker.reuse",
-        Interval(0.2, 0.7, 1.0),
-        "Keep Python workers, and import less at their start.",
-    ),
-    Cause.LOCALITY_WAIT: (
-        "spark.locality.wait",
-        Interval(0.3, 0.7, 1.0),
-        "Set it to 0: tasks then take free slots instead of waiting for near ones.",
-    ),
-    Cause.FAILED_TASKS: (
-        "look at failed tasks",
-        Interval(0.5, 0.9, 1.0),
-        "Tasks failed or were killed, and ran again: their errors are in Spark's own pages.",
-    ),
-}
-
-
-def _plain_settings(patient: Patient) -> list[Cure]:
-    found = []
-    for cause, (name, shares, what) in _SETTINGS.items():
-        found += worth(patient.cure(name, shares.times(patient.total_ms(cause)), what))
-    return found
-
-
-def _trigger(patient: Patient) -> list[Cure]:
-    """Share the fixed time of a batch between more records."""
-    if patient.supply.lacking_s <= 0:
-        return []
-    fixed_ms = sum(one.batch.duration_ms - one.batch.stages_ms for one in patient.treated)
-    saved = Interval(0.2, 0.5, 0.8).times(fixed_ms)
-    what = "Larger batches share planning, offsets and commits: a longer trigger or larger limits."
-    return worth(patient.cure("trigger", saved, what))
-
-
 def _named(names: list[str]) -> str:
     """Return names of stages, cut to what fits into a sentence.
 
@@ -306,8 +248,5 @@ _DOCTORS = (
     _shed,
     _more_tasks,
     _fewer_tasks,
-    _sockets,
-    _slow,
-    _plain_settings,
-    _trigger,
+    settings_for,
 )

@@ -233,6 +233,7 @@ class Source(msgspec.Struct, rename="camel", gc=False):
 
     end_offset: Any = None
     latest_offset: Any = None
+    num_input_rows: int | None = None
     metrics: dict[str, Any] | None = None
 
 
@@ -248,6 +249,12 @@ class Progress(msgspec.Struct, rename="camel", gc=False):
     batch_duration: int = 0
     duration_ms: dict[str, int] | None = None
     sources: list[Source] = []
+
+    @property
+    def rows(self) -> int | None:
+        """Number of records of the batch; an event log has it by source only."""
+        known = [one.num_input_rows for one in self.sources if one.num_input_rows is not None]
+        return sum(known) if self.num_input_rows is None and known else self.num_input_rows
 
 
 class QueryProgress(msgspec.Struct, gc=False):

@@ -259,7 +259,7 @@ class LogReader:
                 batch=progress.batch_id,
                 started_ms=started_ms,
                 phases_ms=progress.duration_ms,
-                rows=progress.num_input_rows,
+                rows=progress.rows,
                 backlog=backlog_of(progress.sources),
             )
         )

@@ -10,9 +10,9 @@ from penstock.diagnosis.queries import Batch, Query
 from penstock.policies.grouping.list_scheduling import makespan
 
 # A query that waits this part of its time for the next trigger has slots to spare.
-_IDLE = 0.5
+_IDLE = 0.3
 # It keeps up safely if a batch takes at most this part of the time between two batches.
-_SAFE = 0.5
+_SAFE = 0.7
 # A query waits at most this part of its time if it is short of slots.
 _BUSY = 0.1
 # Arrivals above this multiple of what is processed make the backlog grow.
@@ -38,6 +38,7 @@ class Supply(NamedTuple):
     Attributes:
         slots: number of slots.
         arrivals: records that arrive for each processed one; above 1 the backlog grows.
+        limited: whether the source limits batches, so that a backlog is left to be worked off.
         lacking_s: time of batches that is missing although nothing else were wrong.
         needed: number of slots with which it would keep up safely; None if all are needed.
         elapsed_s: time from the first start to the last end.
@@ -45,6 +46,7 @@ class Supply(NamedTuple):
 
     slots: int
     arrivals: float = 1.0
+    limited: bool = False
     lacking_s: float = 0.0
     needed: int | None = None
     elapsed_s: float = 0.0
@@ -59,32 +61,32 @@ def supply_of(query: Query, treated: Sequence[Treated]) -> Supply:
     elapsed_ms = batches[-1].end_ms - batches[0].start_ms
     busy_ms = sum(batch.duration_ms for batch in batches)
     idle = 1 - busy_ms / elapsed_ms if elapsed_ms > 0 else 0.0
-    arrivals = _arrivals(batches)
+    arrivals, limited = _arrivals(batches)
     if idle < _BUSY and arrivals > _GROWS:
         cured_ms = busy_ms - sum(one.lost_ms for one in treated)
         lacking_s = max(cured_ms - busy_ms / arrivals, 0.0) / 1000
-        return Supply(slots, arrivals, lacking_s, elapsed_s=elapsed_ms / 1000)
+        return Supply(slots, arrivals, limited, lacking_s, elapsed_s=elapsed_ms / 1000)
     needed = _needed(treated, slots, elapsed_ms / len(batches)) if idle >= _IDLE else slots
     few = needed if needed <= slots / 2 else None
-    return Supply(slots, arrivals, needed=few, elapsed_s=elapsed_ms / 1000)
+    return Supply(slots, arrivals, limited, needed=few, elapsed_s=elapsed_ms / 1000)
 
 
-def _arrivals(batches: Sequence[Batch]) -> float:
-    """Return how many records arrive for each one that is processed, as far as is known."""
+def _arrivals(batches: Sequence[Batch]) -> tuple[float, bool]:
+    """Return the records that arrive for each processed one, and whether batches are limited."""
     rows = [batch.rows for batch in batches if batch.rows is not None]
     behind = [batch.backlog for batch in batches if batch.backlog is not None]
     if len(behind) == len(batches) and len(rows) == len(batches) and sum(rows[1:]) > 0:
         # The backlog of a batch is what its sources had beyond its end.
         grown = behind[-1] - behind[0]
         if grown > 0 and np.mean(np.diff(behind) > 0) > 0.5:
-            return 1 + grown / sum(rows[1:])
-    if len(rows) < _FEWEST_BATCHES or min(rows) <= 0:
-        return 1.0
-    # Sources without a limit: a batch has all records that arrived during the one before.
-    steps = np.diff(np.log(rows))
-    if np.mean(steps > 0) < 0.7:
-        return 1.0
-    return float(np.exp(steps.mean()))
+            return 1 + grown / sum(rows[1:]), True
+    if len(rows) < len(batches) or min(rows) <= 0 or np.mean(np.diff(rows) > 0) < 0.7:
+        return 1.0, False
+    # Sources without a limit: a batch has all records that arrived since the start of the one
+    # before.
+    rate_per_ms = sum(rows[1:]) / max(batches[-1].start_ms - batches[0].start_ms, 1.0)
+    ms_of_a_record = sum(batch.duration_ms for batch in batches) / sum(rows)
+    return float(rate_per_ms * ms_of_a_record), False
 
 
 def _needed(treated: Sequence[Treated], slots: int, cycle_ms: float) -> int:

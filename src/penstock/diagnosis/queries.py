@@ -65,6 +65,7 @@ class Batch:
         groups: stages, in the order of their starts.
         rows: number of records; None if unknown.
         backlog: records that were waiting at its start; None if unknown.
+        reported: whether the query reported its end; False for SQL queries and jobs, too.
     """
 
     number: int
@@ -75,6 +76,7 @@ class Batch:
     groups: tuple[Group, ...]
     rows: int | None = None
     backlog: float | None = None
+    reported: bool = False
 
     @property
     def end_ms(self) -> float:
@@ -203,6 +205,7 @@ class _Builder:
                     groups=self._groups(own),
                     rows=one.rows,
                     backlog=one.backlog,
+                    reported=True,
                 )
             )
         self._without_report(

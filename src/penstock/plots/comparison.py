@@ -35,8 +35,8 @@ def sentence(one: Comparison) -> str:
     gain = f"{one.gain.mid:.2f} times as fast (95%: {one.gain.low:.2f} to {one.gain.high:.2f})"
     noise = "" if one.changed else ", which noise between batches explains"
     return (
-        f"A batch took {one.before_s.mean():.2f} s before and {one.after_s.mean():.2f} s after; "
-        f"{what} is {gain}{noise}."
+        f"{one.measured.capitalize()} took {one.before_s.mean():.2f} s before and "
+        f"{one.after_s.mean():.2f} s after; {what} is {gain}{noise}."
     )
 
 

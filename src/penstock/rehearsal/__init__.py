@@ -2,8 +2,9 @@
 
 from penstock.rehearsal.choice import frontier, recommended
 from penstock.rehearsal.recorded import Recorded, recorded
+from penstock.rehearsal.scenarios import Scenario, Setting
 from penstock.rehearsal.trace import Trace, is_trace, read_trace
-from penstock.rehearsal.whatif import Outcome, Scenario, Setting, rehearse, settings_of
+from penstock.rehearsal.whatif import Outcome, rehearse, settings_of
 
 __all__ = [
     "Outcome",

@@ -1,5 +1,7 @@
 """Two traces of an operator, side by side: the achieved gain, and the rehearsed one."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.diagnosis.bootstrap import Batches, ratio
@@ -8,8 +10,9 @@ from penstock.diagnosis.patient import Cure
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Float64
 from penstock.rehearsal.recorded import Recorded, recorded
+from penstock.rehearsal.scenarios import Scenario, Setting
 from penstock.rehearsal.trace import Trace
-from penstock.rehearsal.whatif import Scenario, Setting, rehearse
+from penstock.rehearsal.whatif import rehearse
 
 # Batches whose mean numbers of records differ by more are compared by the time of a record.
 _SAME_SIZE = 0.10
@@ -57,12 +60,17 @@ def _batches(trace: Trace) -> tuple[Float64, Float64]:
 
 
 def _predicted(before: Recorded, after: Recorded) -> Cure:
-    """Return the gain of the second setting, rehearsed on the first trace."""
+    """Return the gain of the second setting, rehearsed on the first trace.
+
+    Traces have the time of the operator for the records that a batch had. So batches keep their
+    numbers of records, and the time of the rest of the query is left out.
+    """
     settings = [
         Setting(len(one.workers), one.instances, one.grouping or "round_robin")
         for one in (before, after)
     ]
-    first, second = rehearse(before, settings, Scenario(trigger_ms=before.trigger_ms))
+    operator = replace(before.as_batches(), overheads=replace(before.overheads, batch_ms=0.0))
+    first, second = rehearse(operator, settings, Scenario())
     gain = first.batch_s / max(second.batch_s, 1e-9)
     error = max(_LEAST_ERROR, before.error if before.measured_ms.size else _LEAST_ERROR)
     what = f"{len(after.workers)} executors, {after.instances} instances, {after.grouping}"

@@ -51,6 +51,7 @@ def recorded_log(path: str | Path, query: str | None = None) -> Recorded:
     both = zip(batches, tasks, strict=True)
     other_ms = [batch.duration_ms - (own.end_ms - own.start_ms) for batch, own in both]
     overhead_ms = np.concatenate([one.duration_ms - one.run_ms for one in tasks])
+    trigger_ms = _trigger_ms(batches)
     counts = slots.of_executors(batches[-1].start_ms)
     known = [Worker(n, float(slowdown[i])) for i, n in enumerate(counts) if n]
     return Recorded(
@@ -64,7 +65,9 @@ def recorded_log(path: str | Path, query: str | None = None) -> Recorded:
         workers=tuple(known) or (Worker(slots.at(batches[-1].start_ms)),),
         instances=max(one.size for one in tasks),
         grouping="",
-        trigger_ms=_trigger_ms(batches),
+        trigger_ms=trigger_ms,
+        counts=tuple(one.size for one in tasks),
+        limited=not trigger_ms,
         overheads=Overheads(
             task_ms=max(0.0, float(np.median(overhead_ms))),
             batch_ms=max(0.0, float(np.median(other_ms))),

@@ -20,6 +20,8 @@ _MOST_RECORDS = 500_000
 # Arrivals that are older on average are times of events, not of arrivals.
 _OLDEST_MS = 24 * 3600 * 1000.0
 _TASK_MS = 10.0
+# Batches that take a larger part of the time from one to the next do not wait for a trigger.
+_BUSY = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,9 @@ class Recorded:
         grouping: registered name of the grouping; empty if records are tasks that stay as they are.
         servers: number of records that an instance executes at a time.
         trigger_ms: interval of the trigger; 0 if batches follow one another.
+        counts: number of records of each batch.
+        limited: whether batches keep these numbers, because arrivals are unknown and batches
+            follow one another: a limit of the source is all that is known.
         overheads: time that Spark spends besides the records.
         batches: number of recorded batches.
         measured_ms: measured duration of each batch in which calibration is possible.
@@ -50,11 +55,22 @@ class Recorded:
     grouping: str
     servers: int = 1
     trigger_ms: float = 0.0
+    counts: tuple[int, ...] = ()
+    limited: bool = False
     overheads: Overheads = field(default_factory=Overheads)
     batches: int = 0
     measured_ms: Float64 = field(default_factory=lambda: np.zeros(0))
     rehearsed_ms: Float64 = field(default_factory=lambda: np.zeros(0))
     notes: tuple[str, ...] = ()
+
+    def as_batches(self) -> "Recorded":
+        """Return the same stream in batches of the recorded sizes, whenever records arrive."""
+        return replace(self, limited=True)
+
+    @property
+    def batch_ms(self) -> float:
+        """Recorded time from one batch to the next."""
+        return self.span_ms / max(1, self.batches)
 
     @property
     def error(self) -> float:
@@ -88,7 +104,8 @@ def recorded(trace: Trace) -> Recorded:
     names, workers, speeds = _workers(batches)
     parts = [_expanded(one, names, speeds) for one in batches]
     costs_ms = _filled(parts, batches, notes)
-    arrivals_ms = _arrivals(batches, parts, notes)
+    dated = _dated(batches, parts, notes)
+    arrivals_ms = _arrivals(batches, parts, dated=dated)
     sizes = np.concatenate([one.sizes for one in parts])
     keys = np.concatenate([one.keys for one in parts])
     in_batches = Stream(keys, costs_ms, arrivals_ms, None if np.isnan(sizes).all() else sizes)
@@ -108,6 +125,8 @@ def recorded(trace: Trace) -> Recorded:
         grouping=last.grouping,
         servers=last.servers,
         trigger_ms=last.trigger_ms or 0.0,
+        counts=tuple(one.keys.size for one in parts if one.keys.size),
+        limited=not dated and _follow(batches, notes),
         overheads=Overheads(task_ms=_TASK_MS, batch_ms=_batch_ms(batches)),
         batches=len(batches),
         notes=tuple(notes),
@@ -188,15 +207,36 @@ def _even_costs(part: _Part, batch: RecordedBatch) -> Float64:
     return np.full(part.keys.size, np.nan_to_num(batch.numbers.duration_ms) / admitted)
 
 
-def _arrivals(batches: list[RecordedBatch], parts: list[_Part], notes: list[str]) -> Float64:
-    """Return times of arrival; unknown ones are spread evenly since the batch before."""
+def _dated(batches: list[RecordedBatch], parts: list[_Part], notes: list[str]) -> bool:
+    """Whether times of arrival are known, and are no times of events."""
     ages_ms = [b.numbers.began_ms - p.arrival_ms for b, p in zip(batches, parts, strict=True)]
     known = np.concatenate(ages_ms)
     known = known[~np.isnan(known)]
-    usable = known.size > 0 and 0 <= float(np.median(known)) < _OLDEST_MS
-    if not usable:
-        reason = "are unknown" if not known.size else "are days before their batches"
-        notes.append(f"Times of arrival {reason}: records of a batch are spread evenly before it.")
+    if known.size > 0 and 0 <= float(np.median(known)) < _OLDEST_MS:
+        return True
+    reason = "are unknown" if not known.size else "are days before their batches"
+    notes.append(f"Times of arrival {reason}: records of a batch are spread evenly before it.")
+    return False
+
+
+def _follow(batches: list[RecordedBatch], notes: list[str]) -> bool:
+    """Whether batches follow one another, and never wait for a trigger.
+
+    If all that arrives at the recorded rate went into the next batch, the smallest error of the
+    simulator would let such batches grow or shrink without end.
+    """
+    gaps_ms = np.diff([one.numbers.began_ms for one in batches])
+    whole = dict(one.numbers.before for one in batches if one.numbers.before is not None)
+    lasted_ms = [whole.get(one.numbers.batch, one.numbers.duration_ms) for one in batches[:-1]]
+    waits = gaps_ms.size > 0 and float(np.nanmedian(lasted_ms / np.maximum(gaps_ms, 1.0))) < _BUSY
+    if batches[-1].numbers.trigger_ms and waits:
+        return False
+    notes.append("Batches follow one another: they keep their recorded numbers of records.")
+    return True
+
+
+def _arrivals(batches: list[RecordedBatch], parts: list[_Part], *, dated: bool) -> Float64:
+    """Return times of arrival; unknown ones are spread evenly since the batch before."""
     began_ms = np.array([one.numbers.began_ms for one in batches])
     gaps_ms = np.diff(began_ms)
     usual_ms = float(np.median(gaps_ms)) if gaps_ms.size else batches[0].numbers.duration_ms
@@ -207,7 +247,7 @@ def _arrivals(batches: list[RecordedBatch], parts: list[_Part], notes: list[str]
         share = (np.arange(count) + 0.5) / max(1, count)
         even = before_ms[i] + (began_ms[i] - before_ms[i]) * share
         own = np.minimum(part.arrival_ms, began_ms[i])
-        found.append(np.where(np.isnan(own), even, own) if usable else even)
+        found.append(np.where(np.isnan(own), even, own) if dated else even)
     return np.concatenate(found)
 
 

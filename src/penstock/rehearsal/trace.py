@@ -102,9 +102,18 @@ def read_trace(path: str | Path, operator: str | None = None) -> Trace:
 
 
 def is_trace(path: str | Path) -> bool:
-    """Whether a path is a folder with Parquet files, or one of them."""
-    place = Path(path)
-    return place.suffix == ".parquet" or (place.is_dir() and any(place.glob("*.parquet")))
+    """Whether a path is a folder with Parquet files, or one of them.
+
+    Args:
+        path: local path, or a URL; one that Arrow cannot read is none.
+    """
+    if "://" not in str(path):
+        place = Path(path)
+        return place.suffix == ".parquet" or (place.is_dir() and any(place.glob("*.parquet")))
+    try:
+        return bool(_files(str(path))[1])
+    except PenstockError:
+        return False
 
 
 def _files(path: str) -> tuple[fs.FileSystem, list[str]]:

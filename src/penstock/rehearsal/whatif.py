@@ -1,4 +1,4 @@
-"""What-if questions: settings and scenarios, run in the simulator of micro-batches."""
+"""What-if questions: settings in a scenario, run in the simulator of micro-batches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,15 +9,12 @@ import numpy as np
 from penstock.errors import PenstockError
 from penstock.policies.grouping import Grouping
 from penstock.policies.shedding import Shedder, average
-from penstock.policies.validation import between, positive, whole
 from penstock.rehearsal.recorded import Recorded, grouping_named
+from penstock.rehearsal.scenarios import Scenario, Setting, stream_of
 from penstock.sim.batch_parts import Worker
 from penstock.sim.triggers import TriggeredResult, simulate_triggers
 from penstock.sim.workloads import Stream
 
-# A short trace is repeated until it has about this number of batches, for policies to learn.
-_BATCHES = 60
-_MOST_RECORDS = 500_000
 # Part of the time in which policies learn; its records do not count.
 _LEARN = 0.25
 # A setting cannot keep up if waiting times grow by more than this factor towards the end.
@@ -25,54 +22,9 @@ _GROWTH = 1.5
 # Simulations in which the target of a shedder is searched, and the part of the latency to aim at.
 _TRIES = 5
 _AIM = 0.97
+# Batches that follow one another keep up if they take at most this multiple of the recorded time.
+_SLOWER = 1.05
 _ROUND_ROBIN = "round_robin"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of the operator and its cluster.
-
-    Attributes:
-        executors: number of executors.
-        instances: number of instances; None for one per slot.
-        grouping: registered name of the grouping; empty for tasks that stay as they are.
-        shedder: registered name of the shedder; empty for none.
-    """
-
-    executors: int
-    instances: int | None
-    grouping: str
-    shedder: str = ""
-
-    def __post_init__(self) -> None:
-        whole("executors", self.executors, least=1)
-        if self.instances is not None:
-            whole("instances", self.instances, least=1)
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """What happens to the stream and the cluster.
-
-    Attributes:
-        rate: factor of the rate of records.
-        slow_executor: slowdown of one executor; 1 for none.
-        hot_key: share of the records that get one key; 0 for none.
-        trigger_ms: interval of the trigger; None for the recorded one.
-        target_ms: limit of the mean latency; None without a target.
-    """
-
-    rate: float = 1.0
-    slow_executor: float = 1.0
-    hot_key: float = 0.0
-    trigger_ms: float | None = None
-    target_ms: float | None = None
-
-    def __post_init__(self) -> None:
-        positive("rate", self.rate)
-        positive("slow-executor", self.slow_executor)
-        if self.hot_key:
-            between("hot-key", self.hot_key, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -134,7 +86,7 @@ def rehearse(
         scenario: what happens to stream and cluster.
         progress: function that is called after each setting.
     """
-    stream = _stream(recorded, scenario)
+    stream = stream_of(recorded, scenario)
     found = []
     for setting in settings:
         found.append(_outcome(recorded, stream, setting, scenario=scenario))
@@ -180,41 +132,6 @@ def settings_of(
         for k in (instances or (None,))
         for s in sheds
     ]
-
-
-def _stream(recorded: Recorded, scenario: Scenario) -> Stream:
-    """Return the stream of a scenario, repeated if it is short."""
-    stream = recorded.stream
-    times = max(1, min(-(-_BATCHES // max(1, recorded.batches)), _MOST_RECORDS // len(stream)))
-    shift_ms = np.repeat(np.arange(times) * recorded.span_ms, len(stream))
-    long = Stream(
-        np.tile(stream.keys, times),
-        np.tile(stream.costs_ms, times),
-        (np.tile(stream.arrivals_ms, times) + shift_ms) / scenario.rate,
-        None if stream.sizes is None else np.tile(stream.sizes, times),
-    )
-    return _heated(long, scenario.hot_key) if scenario.hot_key else long
-
-
-def _heated(stream: Stream, share: float) -> Stream:
-    """Give some records the most frequent key, with the costs of its records."""
-    rng = np.random.default_rng(0)
-    keys, count = np.unique(stream.keys, return_counts=True)
-    hot = keys[count.argmax()]
-    own = np.flatnonzero(stream.keys == hot)
-    chosen = np.flatnonzero(rng.random(len(stream)) < share)
-    drawn = rng.choice(own, chosen.size)
-    changed = replace(
-        stream,
-        keys=stream.keys.copy(),
-        costs_ms=stream.costs_ms.copy(),
-        sizes=None if stream.sizes is None else stream.sizes.copy(),
-    )
-    changed.keys[chosen] = hot
-    changed.costs_ms[chosen] = stream.costs_ms[drawn]
-    if changed.sizes is not None and stream.sizes is not None:
-        changed.sizes[chosen] = stream.sizes[drawn]
-    return changed
 
 
 def workers_of(recorded: Recorded, executors: int, slow: float = 1.0) -> list[Worker]:
@@ -266,22 +183,28 @@ def _simulated(
     grouping = _grouping(recorded, setting, slots)
     shedder = _shedder(setting, limit_ms, grouping.instances, sized=stream.sizes is not None)
     trigger_ms = recorded.trigger_ms if scenario.trigger_ms is None else scenario.trigger_ms
+    limits = _limits(recorded, scenario)
     ran = simulate_triggers(
         grouping,
         stream,
         workers=workers,
         trigger_ms=trigger_ms,
+        limits=limits,
         shedder=shedder,
         servers=recorded.servers,
         overheads=recorded.overheads,
     )
-    late = stream.arrivals_ms >= _LEARN * stream.arrivals_ms[-1]
+    learnt = ran.began_ms >= _LEARN * ran.began_ms[-1]
+    late = np.repeat(learnt, ran.records)
     admitted = late & ~ran.shed
     whole_ms = float(ran.began_ms[-1] + ran.duration_ms[-1] - ran.began_ms[0])
     work_ms = float(stream.costs_ms[~ran.shed].sum()) / recorded.servers
-    speed = sum(one.slots / one.slowdown for one in workers)
-    arriving_ms = max(float(stream.arrivals_ms[-1] - stream.arrivals_ms[0]), 1e-9)
-    keeps_up = work_ms < speed * arriving_ms and _keeps_up(stream, ran, trigger_ms=trigger_ms)
+    if limits is None:
+        speed = sum(one.slots / one.slowdown for one in workers)
+        arriving_ms = max(float(stream.arrivals_ms[-1] - stream.arrivals_ms[0]), 1e-9)
+        keeps_up = work_ms < speed * arriving_ms and _keeps_up(stream, ran, trigger_ms=trigger_ms)
+    else:
+        keeps_up = float(ran.duration_ms[learnt].mean()) <= _SLOWER * recorded.batch_ms
     latencies_ms = ran.latency_ms[admitted]
     target_ms = scenario.target_ms
     return Outcome(
@@ -291,7 +214,7 @@ def _simulated(
         grouping=setting.grouping or "as recorded",
         shedder=setting.shedder,
         shed_target_s=None if limit_ms is None else limit_ms / 1000,
-        batch_s=float(ran.duration_ms[ran.began_ms >= _LEARN * ran.began_ms[-1]].mean()) / 1000,
+        batch_s=float(ran.duration_ms[learnt].mean()) / 1000,
         waiting_s=_mean(ran.waiting_ms[admitted]),
         latency_s=_mean(latencies_ms),
         latency_p95_s=float(np.quantile(latencies_ms, 0.95)) / 1000 if latencies_ms.size else 0.0,
@@ -300,6 +223,13 @@ def _simulated(
         keeps_up=keeps_up,
         holds=None if target_ms is None else keeps_up and 1000 * _mean(latencies_ms) <= target_ms,
     )
+
+
+def _limits(recorded: Recorded, scenario: Scenario) -> list[int] | None:
+    """Return the numbers of records of batches; None if arrivals and a trigger decide."""
+    if not recorded.limited or scenario.trigger_ms:
+        return None
+    return [max(1, round(one * scenario.rate)) for one in recorded.counts]
 
 
 def _mean(times_ms: "np.ndarray[Any, Any]") -> float:

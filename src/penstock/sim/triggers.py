@@ -1,7 +1,7 @@
 """Micro-batches in the course of time: a trigger starts them, and late records make them longer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import Grouping
 from penstock.policies.kernels import Bool, Float64, Int64
 from penstock.policies.shedding import Shedder
-from penstock.policies.validation import at_least_zero
+from penstock.policies.validation import at_least_zero, whole
 from penstock.sim.batch_parts import Overheads, Stage, Worker
 from penstock.sim.batches import BatchRun
 from penstock.sim.workloads import Stream
@@ -47,6 +47,7 @@ def simulate_triggers(
     *,
     workers: Sequence[Worker],
     trigger_ms: float = 0.0,
+    limits: Sequence[int] | None = None,
     shedder: Shedder | None = None,
     routers: int = 1,
     servers: int = 1,
@@ -58,11 +59,16 @@ def simulate_triggers(
     A batch takes all records that have arrived. The next one starts at the next tick of the trigger
     after the start of the batch before; at once, if that batch has taken longer.
 
+    With `limits` the source limits each batch, and has always enough: batches follow one another.
+    Times of arrival then mean nothing. The records of a batch arrive evenly during the one before.
+
     Args:
         grouping: grouping that routes the records; it learns.
         stream: records with their times of arrival.
         workers: executors.
         trigger_ms: interval of the trigger; 0 if batches follow one another.
+        limits: number of records of each batch, used again and again; None for all that have
+            arrived.
         shedder: shedder that decides at the start of each batch; it learns.
         routers: number of router tasks.
         servers: number of records that a task executes at a time.
@@ -78,6 +84,11 @@ def simulate_triggers(
         ... )
         >>> found.began_ms, found.duration_ms, found.latency_ms
         (array([ 0., 20., 40.]), array([10., 10., 10.]), array([10., 20., 10., 20.]))
+        >>> simulate_triggers(
+        ...     RoundRobin(instances=2), stream, workers=[Worker(slots=2)], limits=[2],
+        ...     overheads=Overheads(task_ms=0.0),
+        ... ).began_ms
+        array([ 0., 10.])
     """
     if not workers:
         raise PenstockError("workers must have at least one executor; got none")
@@ -91,13 +102,16 @@ def simulate_triggers(
         seed=seed,
     )
     interval_ms = at_least_zero("trigger_ms", trigger_ms)
+    source: _Arrived | _Limited = _Arrived(stream.arrivals_ms, interval_ms)
+    if limits is not None:
+        source = _Limited(np.zeros(len(stream)), limits)
+    arrivals_ms = source.arrivals_ms
+    stream = replace(stream, arrivals_ms=arrivals_ms)
     idle_ms = overheads.batch_ms if overheads is not None else 0.0
-    arrivals_ms = stream.arrivals_ms
     out = _Collected([], [], [], np.full(len(stream), np.nan), np.full(len(stream), np.nan))
     at, began_ms, free_ms = 0, -np.inf, -np.inf
     while at < len(stream):
-        began_ms = _next_start(interval_ms, began_ms, free_ms, arrival_ms=float(arrivals_ms[at]))
-        stop = int(np.searchsorted(arrivals_ms, began_ms, side="right"))
+        began_ms, stop = source.batch(at, began_ms, free_ms)
         chosen = np.arange(at, stop)
         admitted, planned_ms = chosen, 0.0
         if shedder is not None:
@@ -137,6 +151,56 @@ class _Collected:
     records: list[int]
     waiting_ms: Float64
     latency_ms: Float64
+
+
+class _Arrived:
+    """A source whose batches have all records that have arrived.
+
+    Args:
+        arrivals_ms: time of arrival of each record.
+        interval_ms: interval of the trigger; 0 for none.
+    """
+
+    def __init__(self, arrivals_ms: Float64, interval_ms: float) -> None:
+        self.arrivals_ms = arrivals_ms
+        self._interval_ms = interval_ms
+
+    def batch(self, at: int, began_ms: float, free_ms: float) -> tuple[float, int]:
+        """Return the start of the next batch, and the end of its records.
+
+        Args:
+            at: number of its first record.
+            began_ms: start of the batch before; minus infinity for none.
+            free_ms: end of the batch before.
+        """
+        arrival_ms = float(self.arrivals_ms[at])
+        start_ms = _next_start(self._interval_ms, began_ms, free_ms, arrival_ms=arrival_ms)
+        return start_ms, int(np.searchsorted(self.arrivals_ms, start_ms, side="right"))
+
+
+class _Limited:
+    """A source that has always enough records, and limits batches.
+
+    Args:
+        arrivals_ms: times of arrival, filled in: evenly during the batch before.
+        limits: number of records of each batch, used again and again.
+    """
+
+    def __init__(self, arrivals_ms: Float64, limits: Sequence[int]) -> None:
+        if not len(limits):
+            raise PenstockError("limits must have at least one batch; got none")
+        self.arrivals_ms = arrivals_ms
+        self._limits = [whole("limits", one, least=1) for one in limits]
+        self._batches = 0
+
+    def batch(self, at: int, began_ms: float, free_ms: float) -> tuple[float, int]:
+        """Return the start of the next batch, and the end of its records; see `_Arrived`."""
+        before_ms, start_ms = max(began_ms, 0.0), max(free_ms, 0.0)
+        stop = min(at + self._limits[self._batches % len(self._limits)], self.arrivals_ms.size)
+        self._batches += 1
+        part = (np.arange(stop - at) + 0.5) / (stop - at)
+        self.arrivals_ms[at:stop] = before_ms + (start_ms - before_ms) * part
+        return start_ms, stop
 
 
 def _next_start(interval_ms: float, began_ms: float, free_ms: float, *, arrival_ms: float) -> float:

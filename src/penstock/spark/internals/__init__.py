@@ -15,6 +15,7 @@ from penstock.spark.internals.executors import (
     slots_per_executor,
 )
 from penstock.spark.internals.files import (
+    copy_to_local,
     create_file,
     delete_file,
     file_names,
@@ -95,6 +96,7 @@ __all__ = [
     "committed_batch",
     "configured_slots",
     "control_ports",
+    "copy_to_local",
     "create_file",
     "delete_file",
     "driver_addresses",

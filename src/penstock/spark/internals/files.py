@@ -69,3 +69,23 @@ def folder_bytes(spark: SparkSession, path: str) -> float:
     file = _hadoop_path(spark, path)
     files = file.getFileSystem(_settings(spark))
     return float(files.getContentSummary(file).getLength()) if files.exists(file) else 0.0
+
+
+def copy_to_local(spark: SparkSession, path: str, target: str) -> bool:
+    """Copy a file, or a folder with all that it has, to this machine.
+
+    Args:
+        spark: session whose file systems are used.
+        path: path on any file system of Hadoop.
+        target: new file or folder of this machine.
+
+    Returns:
+        Whether the path exists.
+    """
+    source = _hadoop_path(spark, path)
+    files = source.getFileSystem(_settings(spark))
+    if not files.exists(source):
+        return False
+    # Neither is the source deleted, nor are files with checksums left beside the copies.
+    files.copyToLocalFile(False, source, _hadoop_path(spark, f"file://{target}"), True)
+    return True
