@@ -12,14 +12,18 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.experiments.live_trials import GIVEN, RETURNED, Feed, Phase, operator
 from penstock.sim import HeavyTailed
+from penstock.spark.balance import BalanceOperator
 from penstock.spark.lab.streams import DataFrame, SparkSession
 
 ARROW = pa.schema([(name, pa.float64()) for name in ("arrival_s", "started_s", "cost_ms")])
 # A stream that is behind may take this long after the last arrival.
 DRAIN_S = 600.0
 
+# A way to share records out, for `DataFrame.transform`.
+Way = Callable[[DataFrame], DataFrame]
 
-def by_repartition(frame: DataFrame, slots: int) -> DataFrame:
+
+def by_repartition(slots: int) -> Way:
     # Nested, so that Spark ships it whole: a plain worker must not import Penstock.
     def work(record: dict[str, Any]) -> dict[str, float]:
         started_s = time.time()
@@ -31,16 +35,16 @@ def by_repartition(frame: DataFrame, slots: int) -> DataFrame:
         for batch in batches:
             yield pa.RecordBatch.from_pylist([work(r) for r in batch.to_pylist()], ARROW)
 
-    return frame.repartition(slots).mapInArrow(run, RETURNED)
+    return lambda frame: frame.repartition(slots).mapInArrow(run, RETURNED)
 
 
-def by_penstock(frame: DataFrame, slots: int) -> DataFrame:
-    return frame.transform(operator(slots, None, "latency"))
+def by_penstock(slots: int) -> Way:
+    return operator(slots, None, "latency")
 
 
 def latency_ms(
     spark: SparkSession,
-    way: Callable[[DataFrame, int], DataFrame],
+    way: Way,
     *,
     slots: int,
     load: float,
@@ -67,7 +71,7 @@ def latency_ms(
         source = Path(folder, "source")
         source.mkdir()
         feed = Feed(source, workload, [Phase(seconds, load)], capacity_per_s=capacity_per_s)
-        frame = way(spark.readStream.schema(GIVEN).parquet(str(source)), slots)
+        frame = spark.readStream.schema(GIVEN).parquet(str(source)).transform(way)
         writer = frame.writeStream.foreachBatch(sink)
         query = writer.option("checkpointLocation", str(Path(folder, "checkpoint"))).start()
         try:
@@ -76,6 +80,8 @@ def latency_ms(
             _wait(query, done, records=sum(part.size for part in feed.arrived_s))
         finally:
             query.stop()
+            if isinstance(way, BalanceOperator):
+                way.close()  # the files of its learned state are about to be removed
     waited_s = np.concatenate([committed_s - arrived_s for committed_s, arrived_s in done])
     arrived_s = np.concatenate([arrived_s for _, arrived_s in done]) - feed.began_s
     return 1000 * float(waited_s[arrived_s >= seconds / 2].mean())

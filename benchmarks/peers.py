@@ -118,7 +118,8 @@ def latencies(spark: SparkSession, *, slots: int, seconds: float, runs: int) -> 
     }
     taken_ms: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs):
-        for name, way in ways.items():
+        for name, make in ways.items():
+            way = make(slots)
             taken_ms[name].append(
                 peer_latency.latency_ms(spark, way, slots=slots, load=LOAD, seconds=seconds)
             )
