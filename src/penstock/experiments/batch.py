@@ -4,9 +4,11 @@ import numpy as np
 
 from penstock.experiments.base import Experiment, Extra, Sample, X, samples
 from penstock.experiments.claims import Claim, at_most
+from penstock.experiments.division_oracle import best_division, duration_ms
 from penstock.experiments.results import Table
 from penstock.policies.grouping import Factoring, Grouping, Proactive, RoundRobin
 from penstock.policies.grouping.list_scheduling import makespan
+from penstock.policies.kernels import Float64
 from penstock.sim import HeavyTailed, Overheads, Stream, Worker, simulate_batches
 
 SLOTS, RECORDS, TASK_MS = 8, 1_000, 15.0
@@ -52,17 +54,29 @@ def _run(x: X, seed: int, extra: Extra) -> list[Sample]:
             seed=seed,
         )
         found += samples(series, x, {"to_ideal": result.to_ideal(skip=LEARNT)})
-    queue = _shared_queue(stream, np.array([worker.slowdown for worker in workers]))
-    return [*found, *samples("shared_queue", x, {"to_ideal": queue})]
+    rivals = _without_keys(stream, np.array([worker.slowdown for worker in workers]), seed)
+    for series, ratio in rivals.items():
+        found += samples(series, x, {"to_ideal": ratio})
+    return found
 
 
-def _shared_queue(stream: Stream, slowdown: np.typing.NDArray[np.float64]) -> float:
-    """Return the ratio to the ideal of one queue that knows nothing, and costs nothing."""
-    ratios = []
-    for costs_ms in np.split(stream.costs_ms, LEARNT + MEASURED)[LEARNT:]:
+def _without_keys(stream: Stream, slowdown: Float64, seed: int) -> dict[str, float]:
+    """Return the ratios to the ideal of two rivals that look at no key.
+
+    `shared_queue` is one queue that knows nothing, and costs nothing. `best_division` has tasks
+    with overhead, whose numbers of records fit the true costs of the batches before.
+    """
+    batches_ms = np.split(stream.costs_ms, LEARNT + MEASURED)
+    # A scheduler offers free slots in a random order.
+    rng = np.random.default_rng(seed)
+    slots = [rng.permutation(slowdown) for _ in batches_ms]
+    sizes = best_division(batches_ms[:LEARNT], slots[:LEARNT], task_ms=TASK_MS)
+    queue, division = [], []
+    for costs_ms, own in zip(batches_ms[LEARNT:], slots[LEARNT:], strict=True):
         ideal_ms = max(costs_ms.sum() / (1 / slowdown).sum(), costs_ms.max() * slowdown.min())
-        ratios.append(makespan(costs_ms, slowdown, 0.0) / ideal_ms)
-    return float(np.mean(ratios))
+        queue.append(makespan(costs_ms, slowdown, 0.0) / ideal_ms)
+        division.append(duration_ms(sizes, costs_ms, own, task_ms=TASK_MS) / ideal_ms)
+    return {"shared_queue": float(np.mean(queue)), "best_division": float(np.mean(division))}
 
 
 def _claims(table: Table) -> list[Claim]:

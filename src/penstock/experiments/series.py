@@ -4,6 +4,7 @@ SERIES = frozenset(
     {
         "albic",
         "albic_as_published",
+        "best_division",
         "bounded_hash",
         "cg",
         "cg_4_per_slot",

@@ -66,6 +66,7 @@ COLOURS = {
     "longest_first": LIGHT_BLUE,
     "factoring": BLUE,
     "shared_queue": GREEN,
+    "best_division": PURPLE,
 }
 # Colours of other series, such as policies of a user's own.
 SPARE = ("#c2185b", "#5d4037", "#9e9d24", "#37474f")

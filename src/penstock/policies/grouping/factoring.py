@@ -15,13 +15,13 @@ from penstock.policies.validation import at_least_zero, whole
 # these tasks for each instance. A share of 1 means no tail.
 _CANDIDATES = (
     (1.0, 1),
-    *((share, 1) for share in (0.9, 0.75, 0.6, 0.45, 0.3)),
-    *((share, 2) for share in (0.7, 0.5)),
+    *((share, 1) for share in (0.9, 0.75, 0.6, 0.45, 0.3, 0.2)),
+    *((share, 2) for share in (0.7, 0.5, 0.4)),
     *((share, 3) for share in (0.7, 0.5)),
     (0.6, 4),
 )
 # Random costs that a division is rehearsed with.
-_DRAWS = 8
+_DRAWS = 16
 # Largest coefficient of variation of a record in a rehearsal.
 _WILDEST = 5.0
 # Work of the smallest task, in multiples of the overhead of a task.
