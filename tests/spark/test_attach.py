@@ -2,16 +2,22 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from flows import NUMBERED, WAIT_S, bag, drop, numbered, some_files, source, sunk
 
 import penstock
+from penstock.control import Timeline
+from penstock.control.fixed_costs import RecordTime
+from penstock.control.saved_scaling import SavedScaling
+from penstock.control.timeline import Look, Work
 from penstock.errors import PenstockError
 from penstock.spark import internals
 from penstock.spark.driver.attachment import Attachment
 from penstock.spark.driver.query_sensor import QuerySensor, offsets_behind
+from penstock.spark.driver.scaling_memory import ScalingMemory
 
 pytestmark = pytest.mark.spark
 
@@ -230,6 +236,45 @@ def test_the_sensor_counts_rows_and_the_time_of_tasks(begin, spark, tmp_path, fi
     assert looks[-1].work.processed % 20 == 0
     assert looks[-1].work.busy_ms > 0
     assert sensor.running(active=True).rows == 0
+
+
+def test_a_batch_was_read_when_its_offsets_were_logged(begin, spark, files):
+    query = begin(files, "read", trigger="1 hour")
+    sensor = QuerySensor(spark, query)
+    seen = []
+    until(lambda: seen.extend(sensor.looks()) or seen)
+    assert 0 <= seen[0].read_s - seen[0].began_s < 5
+
+
+def test_what_scaling_has_learnt_is_kept_next_to_the_checkpoint(begin, spark, files, caplog):
+    query = begin(files, "kept")
+    line = Timeline(10.0, 2.0)
+    for i in range(5):
+        line.add(Look(2.0 * i, 1.5, 20, 0, Work(20 * i, 20 * i, 1_000 * i), slots=1))
+    memory = ScalingMemory(spark, str(query.id), "kept")
+    assert memory.load(Timeline(10.0, 2.0), RecordTime()) is None
+    for executors in (1, 2, 3):
+        memory.save(line, RecordTime(), SavedScaling(executors, np.array([4.0])))
+
+    def loaded():
+        again = Timeline(10.0, 2.0)
+        known = ScalingMemory(spark, str(query.id), "kept").load(again, RecordTime())
+        return known.executors, again.fixed
+
+    assert loaded() == (3, pytest.approx(line.fixed))
+    # A damaged file is named, and the one before it is used.
+    folder = Path(internals.checkpoint_of(spark, str(query.id)).removeprefix("file:")) / "penstock"
+    newest = folder / "@query.scaling.3"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    (folder / ".@query.scaling.3.crc").unlink(missing_ok=True)
+    assert loaded() == (2, pytest.approx(line.fixed))
+    assert "rates and costs are learnt again" in caplog.text
+
+
+def test_python_starts_on_executors_that_are_there(spark):
+    internals.start_python(spark, ["driver", "gone"], ("json", "no_such_module"))
+    internals.start_python(spark, ["gone"], ("json",))
+    assert "driver" in internals.executors_at_work(spark)
 
 
 def test_active_instances_are_followed_by_the_routers(begin, spark, tmp_path):

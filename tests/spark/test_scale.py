@@ -28,6 +28,8 @@ def test_executors_follow_the_scaler_and_no_record_is_lost(spark, place, way):
     assert stats["executors"] == [1, 3, 2]
     assert all(("decommission" in one) == (way == "decommissioned") for one in stats["removed"])
     assert len(stats["removed"]) == 3
+    # What was learnt is next to the checkpoint.
+    assert list(place.glob(f"{way}/**/penstock/@query.scaling.*"))
     assert (stats["dry_run"], stats["failures"], stats["active"]) == (False, 0, 3)
     assert stats["received"] == stats["processed"] == stats["sent"]
     assert bag(sunk(spark, place / way)) == expected(stats["sent"])

@@ -74,6 +74,7 @@ class ScalingLoop:
         executors: number of executors that the application has now.
         journal: journal for observations and plans.
         dry_run: whether plans are written to the journal only.
+        lead_s: time from the request of an executor until it works, as far as it is known.
 
     Example:
         >>> from penstock.control.timeline import Look, Work
@@ -97,6 +98,7 @@ class ScalingLoop:
     executors: int
     journal: Journal = field(default_factory=Journal)
     dry_run: bool = False
+    lead_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._topology = Topology.linear(self.query)
@@ -115,7 +117,7 @@ class ScalingLoop:
         """
         self._unchanged += 1
         seen = self.timeline.seen(now_s, running, self._degree, unchanged=self._unchanged)
-        history = History(self.timeline.period_s, {self.query: seen})
+        history = History(self.timeline.period_s, {self.query: seen}, self.lead_s)
         planned = self._scaler.plan(self._topology, history)
         degree = planned.degrees[self.query]
         last = self.timeline.last

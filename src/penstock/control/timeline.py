@@ -1,17 +1,23 @@
 """The timeline of a query: curves of arrivals and of work done, cut into periods."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from penstock.control.fixed_costs import FixedTime
 from penstock.policies.kernels import Float64
 from penstock.policies.scaling import Observed
 
 # Number of periods that are kept, more than any scaler looks back; and largest number of looks.
 KEPT = 120
 _LOOKS = 10_000
+# Least time between two points of the curve of arrivals.
+_APART_S = 1e-3
+# Looks that outlive the process: those of the periods from which forecasts are made.
+_SAVED = 200
 
 
 @dataclass(frozen=True)
@@ -21,12 +27,19 @@ class Work:
     Attributes:
         processed: number of records processed.
         emitted: number of records emitted.
-        busy_ms: run time of tasks.
+        busy_ms: run time of tasks for records.
     """
 
     processed: float
     emitted: float
     busy_ms: float
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.processed + other.processed,
+            self.emitted + other.emitted,
+            self.busy_ms + other.busy_ms,
+        )
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,10 @@ class Look:
         work: work that the query had done by the end; None if it is unknown.
         state_bytes: memory of the query's state.
         operators: work of single operators, for people.
+        slots: number of slots that the query had; 0 if it is unknown.
+        usual: whether no executor was new: a new one first starts Python and compiles.
+        read_s: time at which the records were read, in seconds since 1970, if it was not the start:
+            a batch that runs again has the records of its first attempt.
     """
 
     began_s: float
@@ -50,6 +67,9 @@ class Look:
     work: Work | None
     state_bytes: float = 0.0
     operators: Mapping[str, Work] = field(default_factory=dict)
+    slots: int = 0
+    usual: bool = True
+    read_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,10 @@ class Timeline:
         # When batches began, and how many records had come by then.
         self._began_s: list[float] = []
         self._arrived: list[float] = []
+        self._fixed = FixedTime()
+        self._unlearnt: list[Look] = []
+        self._done_ms = math.nan
+        self._before = Work(0.0, 0.0, 0.0)
 
     def add(self, look: Look) -> None:
         """Add the newest look."""
@@ -109,15 +133,67 @@ class Timeline:
             self._arrived.append(self._arrived[-1] + came)
         else:
             return
+        if look.work is not None:
+            look = replace(look, work=look.work + self._before)
+        self._learn_fixed(look)
         self._looks.append(look)
-        self._began_s.append(look.began_s)
+        read_s = look.began_s if look.read_s is None else min(look.read_s, look.began_s)
+        self._began_s.append(max(read_s, self._began_s[-1] + _APART_S if self._began_s else read_s))
         self._forget(look.began_s - (KEPT + 2) * self.period_s)
+
+    def _learn_fixed(self, look: Look) -> None:
+        """Learn the fixed time of batches, up to the last one after which the work is known."""
+        if look.rows:
+            self._unlearnt = [*self._unlearnt[-_SAVED:], look]
+        if look.work is None:
+            return
+        batches, self._unlearnt = self._unlearnt, []
+        done_ms, self._done_ms = self._done_ms, look.work.busy_ms
+        busy_ms = look.work.busy_ms - done_ms
+        if not batches or not (busy_ms >= 0 and all(one.usual and one.slots for one in batches)):
+            return
+        work_s = busy_ms / 1000 / len(batches)
+        taken_s = math.fsum(one.taken_s for one in batches) / len(batches)
+        self._fixed.add(taken_s, work_s=work_s, slots=look.slots)
+
+    @property
+    def fixed(self) -> float:
+        """Share of the trigger interval that fixed costs of a batch take; 0 without an interval."""
+        return self._fixed.seconds / self.interval_s if self.interval_s else 0.0
 
     def _forget(self, before_s: float) -> None:
         while len(self._looks) > 2 and (
             self._looks[1].began_s < before_s or len(self._looks) > _LOOKS
         ):
             del self._looks[0], self._began_s[0], self._arrived[0]
+
+    def save(self) -> dict[str, Float64]:
+        """Return the newest looks and the fixed time, to be kept beyond this process."""
+        kept = slice(-_SAVED, None)
+        looks = [
+            (one.taken_s, one.rows, one.behind, *_as_row(one.work)) for one in self._looks[kept]
+        ]
+        return {
+            "looks": np.array(looks, dtype=np.float64).reshape(-1, 6),
+            "began_s": np.array([one.began_s for one in self._looks[kept]]),
+            "read_s": np.array(self._began_s[kept]),
+            "arrived": np.array(self._arrived[kept]),
+            "fixed_s": self._fixed.save(),
+        }
+
+    def load(self, saved: Mapping[str, Float64]) -> None:
+        """Continue with the looks of an earlier run, before the first look of this one."""
+        for began_s, read_s, row in zip(
+            saved["began_s"].tolist(), saved["read_s"].tolist(), saved["looks"], strict=True
+        ):
+            taken_s, rows, behind, *work = row.tolist()
+            done = None if math.isnan(work[0]) else Work(*work)
+            self._looks.append(Look(began_s, taken_s, rows, behind, done, read_s=read_s))
+        self._began_s = saved["read_s"].tolist()
+        self._arrived = saved["arrived"].tolist()
+        self._fixed.load(saved["fixed_s"])
+        self._before = next((one.work for one in self._looks[::-1] if one.work), self._before)
+        self._done_ms = self._before.busy_ms
 
     @property
     def last(self) -> Look | None:
@@ -149,6 +225,7 @@ class Timeline:
             pending=max(0.0, self.pending(now_s, running)),
             degree=max(1, degree),
             unchanged=unchanged,
+            fixed=self.fixed,
         )
 
     def pending(self, now_s: float, running: Running) -> float:
@@ -216,6 +293,11 @@ class Timeline:
             np.interp(at_s, ended_s, [work.emitted for _, work in known]),
             np.interp(at_s, ended_s, [work.busy_ms for _, work in known]),
         )
+
+
+def _as_row(work: Work | None) -> tuple[float, float, float]:
+    nan = math.nan
+    return (nan, nan, nan) if work is None else (work.processed, work.emitted, work.busy_ms)
 
 
 class _Curve(NamedTuple):

@@ -97,6 +97,8 @@ def scaled(cluster, way, place):
     if way != "dynamic":
         degrees = (1, 3, 2)
         found["executors"] = [reached(one, attached, op=op, folder=folder) for one in degrees]
+        # The time until an executor works was measured.
+        until(lambda: attached.stats().lead_s > 0, attached.stats)
         penstock.detach(query)
         found["active"] = op.stats().active
         known = as_json(spark, status_store(spark).executorList(False))

@@ -24,6 +24,8 @@ from penstock.policies.validation import (
 
 # Least cost of a record: coarse timers may measure less.
 LEAST_COST_MS = 1e-6
+# Share of its interval that a batch may take.
+LONGEST_BATCH = 0.95
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Observed:
         pending: number of records that wait or are in service now.
         degree: present number of instances.
         unchanged: number of periods since the degree was changed.
+        fixed: share of the time that fixed costs take, whatever the number of records, >= 0. In
+            that time instances process nothing. Micro-batches have such costs.
     """
 
     received: Float64
@@ -97,6 +101,7 @@ class Observed:
     pending: float
     degree: int
     unchanged: int = 1_000_000
+    fixed: float = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.received, np.ndarray | list | tuple):
@@ -118,6 +123,7 @@ class Observed:
         object.__setattr__(self, "pending", at_least_zero("observed: pending", self.pending))
         object.__setattr__(self, "degree", whole("observed: degree", self.degree, least=1))
         whole("observed: unchanged", self.unchanged, least=0)
+        object.__setattr__(self, "fixed", at_least_zero("observed: fixed", self.fixed))
 
     def last(self, periods: int) -> "Observed":
         """Return the measurements of the newest periods only."""
@@ -152,6 +158,19 @@ class Observed:
         """Number of records that wait: each instance may have another one in service."""
         return max(0.0, self.pending - self.degree)
 
+    def usable(self, utilization: float) -> float:
+        """Return the share of the time in which an instance may process records.
+
+        An instance is idle while fixed costs are paid, so they are part of the idle time that a
+        utilization leaves. Batches may take most of their interval. At least half of a utilization
+        is usable: with larger fixed costs batches become longer than their interval, and the share
+        of fixed costs falls.
+        """
+        if not self.fixed:
+            return utilization
+        within = LONGEST_BATCH * (1 - self.fixed)
+        return min(utilization, max(within, utilization / 2))
+
     @property
     def selectivity(self) -> float:
         """Emitted records per processed record; 1 before the first one is processed."""
@@ -166,13 +185,16 @@ class History:
     Attributes:
         period_s: length of a monitoring period, > 0.
         operators: measurements of each operator, by name.
+        lead_s: time from a plan until its new instances work, >= 0.
     """
 
     period_s: float
     operators: Mapping[str, Observed]
+    lead_s: float = 0.0
 
     def __post_init__(self) -> None:
         positive("period_s", self.period_s)
+        at_least_zero("lead_s", self.lead_s)
         refuse_other("operators", self.operators, Mapping, ", such as {'a': Observed(...)}")
         for name, seen in self.operators.items():
             refuse_other(f"operators: {name!r}", seen, Observed)

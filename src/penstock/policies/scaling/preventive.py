@@ -26,8 +26,11 @@ class Preventive(Scaler):
     which earlier forecasts were too low. The rates are propagated along the graph by selectivities.
     A backlog is to be worked off in a given time:
 
-    $$degree = \left\lceil \frac{(\hat\lambda + z + pending / drain) \cdot cost}{utilization}
+    $$degree = \left\lceil \frac{(\hat\lambda + z + pending / drain) \cdot cost}{usable}
       \right\rceil$$
+
+    $usable$ is the utilization; it is less if fixed costs of batches take more of the time than a
+    utilization leaves idle (`Observed.usable`).
 
     Instances are added at once. They are removed only if fewer would have been enough for all of
     the last `hold` periods, with some slack. So a short dip or noise changes nothing.
@@ -35,7 +38,8 @@ class Preventive(Scaler):
     Args:
         forecaster: forecaster of arriving records; None for a damped trend.
         horizon: number of periods to forecast, >= 1: the one that begins, and those until new
-            instances are ready.
+            instances work. None for $1 + \lceil 1/2 + lead / period \rceil$, with the measured
+            time until new instances work; it is 2 if they work at once.
         quantile: quantile of the forecasts' errors that is added, in [0, 1].
         utilization: share of the time that instances should be busy, in (0, 1].
         drain_s: time in which a backlog should be worked off, > 0.
@@ -80,7 +84,7 @@ class Preventive(Scaler):
     def __init__(
         self,
         forecaster: Forecaster | None = None,
-        horizon: int = 2,
+        horizon: int | None = None,
         quantile: float = 0.9,
         utilization: float = 0.85,
         drain_s: float = 20.0,
@@ -98,7 +102,7 @@ class Preventive(Scaler):
                 f"forecaster must be a Forecaster, such as DampedTrend(); got {forecaster!r}"
             )
         self.forecaster = forecaster
-        self.horizon = whole("horizon", horizon, least=1)
+        self.horizon = None if horizon is None else whole("horizon", horizon, least=1)
         self.quantile = between("quantile", quantile, 0, 1, closed="low high")
         self.utilization = between("utilization", utilization, 0, 1, closed="high")
         self.drain_s = positive("drain_s", drain_s)
@@ -124,20 +128,30 @@ class Preventive(Scaler):
             if math.isnan(cost_ms):
                 continue
             rate_per_s = ahead[name] + seen.backlog / self.drain_s
-            degree = degree_for(rate_per_s, cost_ms, self.utilization)
+            usable = seen.usable(self.utilization)
+            degree = degree_for(rate_per_s, cost_ms, usable)
             if degree < seen.degree:
                 roomy = (1 + self.slack) * max(rate_per_s, held[name])
-                degree = min(seen.degree, degree_for(roomy, cost_ms, self.utilization))
+                degree = min(seen.degree, degree_for(roomy, cost_ms, usable))
             found[name] = degree, _why(seen, ahead[name], cost_ms, degree)
         return found
 
     def _coming_per_s(self, history: History, name: str) -> float:
         """Return the largest rate that is expected at a source in the next periods."""
         series = history.operators[name].received[-self.window :]
-        coming = float(self._forecaster.forecast(series, self.horizon).max())
+        coming = float(self._forecaster.forecast(series, self._periods_ahead(history)).max())
         errors = self._forecaster.residuals(series, 1)
         margin = float(np.quantile(errors, self.quantile)) if errors.size else 0.0
         return (coming + max(0.0, margin)) / history.period_s
+
+    def _periods_ahead(self, history: History) -> int:
+        """Return the horizon: until instances of the next plan, a period later, would work.
+
+        The newest value is the mean of its period, so it is half a period old.
+        """
+        if self.horizon is not None:
+            return self.horizon
+        return 1 + math.ceil(0.5 + history.lead_s / history.period_s - 1e-9)
 
     def _most_per_s(self, history: History, name: str) -> float:
         """Return the largest rate at a source in the last `hold` periods."""
@@ -145,7 +159,7 @@ class Preventive(Scaler):
 
 
 def _why(seen: Observed, rate_per_s: float, cost_ms: float, degree: int) -> str:
-    capacity = seen.degree * 1000 / cost_ms
+    capacity = seen.degree * 1000 / cost_ms * (1 - min(seen.fixed, 0.5))
     activity = rate_per_s / capacity
     level = "critical" if activity > 1 else "high" if degree > seen.degree else "low"
     return f"{level}, forecast {rate_per_s:.0f} records/s against a capacity of {capacity:.0f}"

@@ -14,8 +14,10 @@ class RateBased(Scaler):
     An instance that works all the time processes $1 / cost$ records a second, its true rate. The
     rate at which records arrive at the sources is propagated along the graph by selectivities:
 
-    $$degree = \left\lceil \frac{(\lambda + pending / catchUp) \cdot cost}{utilization}
+    $$degree = \left\lceil \frac{(\lambda + pending / catchUp) \cdot cost}{usable}
       \right\rceil$$
+
+    $usable$ is the utilization, or what fixed costs of batches leave (`Observed.usable`).
 
     One round reaches the right degrees, as all operators are planned at once. It does not look
     ahead: on a ramp it is late by a period.
@@ -99,5 +101,6 @@ class RateBased(Scaler):
                 f"{rate_per_s:.0f} records/s and a backlog of {one.pending:.0f} against "
                 f"{1000 / cost_ms:.0f} records/s an instance"
             )
-            found[name] = degree_for(needed_per_s, cost_ms, self.utilization), why
+            usable = one.usable(self.utilization)
+            found[name] = degree_for(needed_per_s, cost_ms, usable), why
         return found

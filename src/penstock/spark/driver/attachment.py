@@ -50,6 +50,8 @@ class AttachStats:
         behind: number of records that sources with offsets, such as Kafka, hold unread; NaN
             without such a source, without a scaler, and before the first batch has ended.
         lag_s: age in seconds of the oldest of these records; NaN in the same cases.
+        lead_s: time in seconds from the request of an executor until it works, a median of the last
+            ones; NaN before the first one, and without a scaler.
     """
 
     query: str
@@ -67,6 +69,7 @@ class AttachStats:
     failure: str
     behind: float = float("nan")
     lag_s: float = float("nan")
+    lead_s: float = float("nan")
 
 
 class Attachment:
@@ -194,6 +197,7 @@ class Attachment:
             failure=self._failure,
             behind=self._scaling.behind if self._scaling else float("nan"),
             lag_s=self._scaling.lag_s if self._scaling else float("nan"),
+            lead_s=self._scaling.lead_s if self._scaling else float("nan"),
         )
 
     def places(self) -> StatePlaces | None:

@@ -16,10 +16,11 @@ from penstock.spark.spill import Spill
 
 log = logging.getLogger("penstock")
 
-SNAPSHOT, PIN = "snapshot", "batch"
+SNAPSHOT, PIN, SCALING = "snapshot", "batch", "scaling"
 _CONSEQUENCE = {
     SNAPSHOT: "costs are learnt again",
     PIN: "its batch is decided about again",
+    SCALING: "rates and costs are learnt again",
 }
 # Costs are saved soon after the first ones are learnt, then less and less often: an object store
 # takes some requests for each file.
@@ -33,9 +34,9 @@ class CheckpointFiles:
     """Reads and writes the files of operators.
 
     An operator has two kinds of files in the folder `penstock` of a checkpoint: its learnt costs,
-    and the snapshot of the batch that runs. Each file is new and has a number, because not every
-    file system can replace a file at once. Thread safe: `_lock` guards the numbers, and is not held
-    while files are read or written.
+    and the snapshot of the batch that runs. Scaling keeps files there, too. Each file is new and
+    has a number, because not every file system can replace a file at once. Thread safe: `_lock`
+    guards the numbers, and is not held while files are read or written.
     """
 
     def __init__(self) -> None:
@@ -69,14 +70,26 @@ class CheckpointFiles:
     ) -> None:
         """Load the newest file of an earlier run that can be used; log one that cannot."""
         stem = self.stem(spark, controller, kind)
-        if stem is None:
-            return
+        if stem is not None:
+            self.load_from(spark, stem, name=controller.name, into=into)
+
+    def load_from(
+        self, spark: SparkSession, stem: str, *, name: str, into: Callable[[bytes], None]
+    ) -> None:
+        """Load the newest usable file, given the path without its number.
+
+        Args:
+            spark: session of the query.
+            stem: path of the files without their numbers.
+            name: name of the operator or query, for people.
+            into: function that takes the bytes of a file; it refuses those that do not fit.
+        """
         try:
             numbers = self._found(spark, stem)
             with self._lock:
                 self._numbers[stem] = max([self._numbers.get(stem, 0), *numbers])
         except JvmError as error:
-            log.warning("%s: %s cannot be listed (%s)", controller.name, stem, first_line(error))
+            log.warning("%s: %s cannot be listed (%s)", name, stem, first_line(error))
             return
         for number in sorted(numbers, reverse=True):
             path = _numbered(stem, number)
@@ -88,9 +101,9 @@ class CheckpointFiles:
             except (PenstockError, JvmError) as error:
                 log.warning(
                     "%s: %s cannot be used, so %s (%s)",
-                    controller.name,
+                    name,
                     path,
-                    _CONSEQUENCE[kind],
+                    _CONSEQUENCE[stem.rpartition(".")[2]],
                     first_line(error),
                 )
 

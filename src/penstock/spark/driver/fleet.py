@@ -1,19 +1,32 @@
 """The executors of an application: requested and removed without disturbing a query."""
 
+import logging
+import math
 import time
+from collections import deque
 from collections.abc import Callable
+from threading import Thread
 
+import numpy as np
 from pyspark.sql import SparkSession
 
+from penstock.errors import first_line
 from penstock.spark import internals
+
+log = logging.getLogger("penstock")
 
 # Time in which a surplus executor must be emptied, in multiples of the patience.
 _DRAIN = 12
+# Executors from which the time until a new one works is known.
+_LEADS = 5
+# Modules that the tasks of operators import.
+_MODULES = "penstock.spark.executor.router", "penstock.spark.executor.work"
 
 
 class Fleet:
     """Brings an application to a number of executors.
 
+    Python starts on new executors as soon as they have joined, in a small job of its own.
     Executors are removed between two batches of the query: within a batch other tasks may need
     their part of a shuffle. Those that joined last go first, because they hold the least state. An
     executor that other queries keep busy is removed after a while; Spark then runs its tasks again
@@ -33,6 +46,9 @@ class Fleet:
         self._since_s = 0.0
         self._leaving: set[str] = set()
         self._known: set[str] = set()
+        self._requested_s: float | None = None
+        self._starting: dict[str, float] = {}
+        self.leads_s: deque[float] = deque(maxlen=_LEADS)
 
     def executors(self) -> list[str]:
         """Return the executors that are not being removed, the oldest first."""
@@ -43,12 +59,44 @@ class Fleet:
     def joined(self) -> bool:
         """Whether executors have joined since the last call."""
         there = set(self.executors())
-        new = not there <= self._known
+        new = there - self._known
         self._known = there
-        return new
+        if self._requested_s is not None and new:
+            self._starting.update(dict.fromkeys(new, self._requested_s))
+            # A query's batch would have to wait for Python to start.
+            Thread(target=self._start_python, args=(new,), daemon=True).start()
+        self._measure_leads()
+        return bool(new)
+
+    def _start_python(self, new: set[str]) -> None:
+        """Start Python on new executors, in a thread of its own."""
+        try:
+            internals.start_python(self._spark, new, _MODULES)
+        except Exception as error:
+            log.debug("Python was not started on new executors: %s", first_line(error))
+
+    def _measure_leads(self) -> None:
+        """Note how long new executors took from their request until their first task was done.
+
+        That task is mostly the one that starts Python.
+        """
+        if not self._starting:
+            return
+        working = internals.executors_at_work(self._spark)
+        for one in [one for one in self._starting if one in working or one not in self._known]:
+            since_s = self._starting.pop(one)
+            if one in working:
+                self.leads_s.append(time.monotonic() - since_s)
+
+    @property
+    def lead_s(self) -> float:
+        """Time from the request of an executor until it works; NaN before the first one."""
+        return float(np.median(self.leads_s)) if self.leads_s else math.nan
 
     def aim(self, total: int) -> bool:
         """Request a number of executors; return whether the cluster accepted the request."""
+        if total > max(self._aim or 0, len(self.executors())):
+            self._requested_s = time.monotonic()
         self._aim = total
         self._since_s = time.monotonic()
         return internals.request_executors(self._spark, total)

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import Controller
+from penstock.control.fixed_costs import RecordTime
 from penstock.control.lag import Offsets, Skew, SourceLag
 from penstock.control.timeline import Look, Running, Work
 from penstock.spark import internals
@@ -30,9 +32,10 @@ def name_of_query(query: StreamingQuery) -> str:
 class QuerySensor:
     """Reads the progress of a query, and turns it into looks for a timeline.
 
-    The cost of records is the run time of all tasks. Tasks on executors that have just joined first
-    start Python and compile. In such batches only the functions of balanced operators, which are
-    measured on their own, count as usual; the rest is assumed to cost as much as before.
+    The cost of records is the time of balanced operators, which measure it on their own, and the
+    run time of all other tasks as far as it grows with records (`RecordTime`). Tasks on executors
+    that have just joined first start Python and compile. In such batches that other run time is
+    assumed to be as before.
 
     Args:
         spark: session of the query.
@@ -49,8 +52,10 @@ class QuerySensor:
         self._batch_rows = 0.0
         self._warming = _WARM_UP
         self._rows = self._rest_ms = self._reported_ms = 0.0
-        self._usual_ms = self._usual_rows = 0.0
+        self._slots = 0
         self._lags: dict[int, SourceLag] = {}
+        self._begun = False
+        self.rest = RecordTime()
 
     @property
     def behind(self) -> float:
@@ -71,9 +76,11 @@ class QuerySensor:
         plane = ControlPlane.running(self._spark)
         return plane.controllers_of(self._query) if plane is not None else []
 
-    def executors_joined(self) -> None:
-        """Note that executors have joined."""
-        self._warming = _WARM_UP
+    def executors(self, slots: int, *, joined: bool) -> None:
+        """Note the slots of the query's executors, and whether executors have joined."""
+        self._slots = slots
+        if joined:
+            self._warming = _WARM_UP
 
     def running(self, active: bool) -> Running:
         """Return how much the running batch has read, as far as its routers have reported.
@@ -110,12 +117,15 @@ class QuerySensor:
             if one["numInputRows"]:
                 self._batch, self._batch_rows = int(one["batchId"]), float(one["numInputRows"])
         operators = {one.name: one.work() for one in self.controllers()}
+        usual = not self._warming
         self._count(sum(float(one["numInputRows"]) for one in news), operators)
         busy_ms = self._rest_ms + self._reported_ms
         # The work done is known up to now, which is the end of the last look.
         work = Work(self._rows, self._rows, busy_ms) if self._rows else None
         *earlier, last = news
-        return [*(self._look(one, None, {}) for one in earlier), self._look(last, work, operators)]
+        looks = [self._look(one, None, {}) for one in earlier]
+        looks.append(self._look(last, work, operators))
+        return [replace(one, slots=self._slots, usual=usual) for one in looks]
 
     def _count(self, rows: float, operators: dict[str, Work]) -> None:
         """Count rows, and the run time of tasks outside of balanced operators."""
@@ -126,12 +136,13 @@ class QuerySensor:
             return
         if self._warming:
             self._warming -= 1
-            if not self._usual_rows and not operators:
-                return  # the cost of records is still unknown
-            rest_ms = rows * self._usual_ms / self._usual_rows if self._usual_rows else 0.0
         else:
-            self._usual_ms += rest_ms
-            self._usual_rows += rows
+            self.rest.add(rows, rest_ms)
+        rest_ms = rows * self.rest.per_record_ms
+        if math.isnan(rest_ms):
+            if not operators:
+                return  # the cost of records is still unknown
+            rest_ms = 0.0
         self._rows += rows
         self._rest_ms += rest_ms
 
@@ -151,7 +162,20 @@ class QuerySensor:
             work=work,
             state_bytes=sum(float(one["memoryUsedBytes"]) for one in progress["stateOperators"]),
             operators=operators,
+            read_s=self._read_s(progress),
         )
+
+    def _read_s(self, progress: dict[str, Any]) -> float | None:
+        """Return when the records of the first batch of this run were read.
+
+        The batch may be one that a run before this one began. Its offsets were logged then.
+        """
+        if self._begun or not progress["numInputRows"]:
+            return None
+        self._begun = True
+        with contextlib.suppress(JvmError, KeyError, TypeError, ValueError):
+            return internals.batch_began_s(self._spark, self._query, int(progress["batchId"]))
+        return None
 
 
 class TaskTime:

@@ -1,16 +1,20 @@
 """Scales the executors of one query: sense with a sensor, plan with the loop, act with a fleet."""
 
+import math
 import time
 
+import numpy as np
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control import ExecutorPlan, Journal, Limits, ScalingLoop, Timeline
 from penstock.control.lag import Partition
+from penstock.control.saved_scaling import SavedScaling
 from penstock.policies.scaling import Scaler
 from penstock.spark import internals
 from penstock.spark.driver.fleet import Fleet
 from penstock.spark.driver.query_sensor import QuerySensor, name_of_query
+from penstock.spark.driver.scaling_memory import ScalingMemory
 
 # Share of an executor's memory that a query's state may fill.
 _STATE = 0.5
@@ -60,6 +64,13 @@ class QueryScaling:
         self._loop: ScalingLoop | None = None
         self._periods_short = 0
         self._named: set[Partition] = set()
+        self._memory = ScalingMemory(spark, str(query.id), self._name)
+        interval_ms = internals.trigger_interval_ms(spark, str(query.id))
+        interval_s = None if interval_ms is None else interval_ms / 1000
+        self._timeline = Timeline(period_s, interval_s)
+        self._saved = self._memory.load(self._timeline, self._sensor.rest)
+        if self._saved is not None:
+            self._fleet.leads_s.extend(self._saved.leads_s.tolist())
 
     @property
     def behind(self) -> float:
@@ -71,16 +82,21 @@ class QueryScaling:
         """Age of the oldest unread record of sources with offsets."""
         return self._sensor.lag_s
 
+    @property
+    def lead_s(self) -> float:
+        """Time from the request of an executor until it works; NaN before the first one."""
+        return self._fleet.lead_s
+
     def look(self) -> None:
         """Read the query's progress."""
-        if self._fleet.joined():
-            self._sensor.executors_joined()
+        joined = self._fleet.joined()
+        self._sensor.executors(internals.slots(self._spark), joined=joined)
         looks = self._sensor.looks()
-        if self._loop is None and any(look.rows for look in looks):
-            self._begin()
+        if self._loop is None:
+            self._begin(seen=any(look.rows for look in looks))
         if self._loop is not None:
             for look in looks:
-                self._loop.timeline.add(look)
+                self._timeline.add(look)
         self._name_skewed()
 
     def _name_skewed(self) -> None:
@@ -96,19 +112,28 @@ class QueryScaling:
                 "over all instances; minPartitions divides them among reading tasks",
             )
 
-    def _begin(self) -> None:
-        """Begin to plan, when a batch with records has ended and there are executors."""
+    def _begin(self, *, seen: bool) -> None:
+        """Begin to plan, if there are executors and something is known about the query.
+
+        Args:
+            seen: whether a batch with records has ended.
+        """
         executors = len(self._fleet.executors())
-        if not executors:
+        known = self._saved is not None and self._scaler.max_executors is not None
+        if not executors or not (seen or known):
             return
         self._executors_before = executors
-        interval_ms = internals.trigger_interval_ms(self._spark, str(self._query.id))
-        interval_s = None if interval_ms is None else interval_ms / 1000
+        limits = _limits(self._spark, self._scaler, executors)
+        if self._saved is not None and not self._dry_run:
+            # Until the first plan, as many executors as before the restart. Others may still join.
+            before = max(self._saved.executors, limits.min_executors)
+            executors = min(before, limits.max_executors)
+            self._fleet.aim(executors)
         self._loop = ScalingLoop(
             self._name,
             self._scaler,
-            _limits(self._spark, self._scaler, executors),
-            timeline=Timeline(self._period_s, interval_s),
+            limits,
+            timeline=self._timeline,
             executors=executors,
             journal=self._journal,
             dry_run=self._dry_run,
@@ -121,9 +146,13 @@ class QueryScaling:
             return
         active = bool(self._query.status["isTriggerActive"])
         before = loop.executors
+        lead_s = self._fleet.lead_s
+        loop.lead_s = 0.0 if math.isnan(lead_s) else lead_s
         self.plan = loop.plan(time.time(), self._sensor.running(active))
         if not self._dry_run:
             self._request(self.plan.executors, changed=self.plan.executors != before)
+            known = SavedScaling(self.plan.executors, np.array(self._fleet.leads_s))
+            self._memory.save(self._timeline, self._sensor.rest, known)
 
     def _request(self, executors: int, *, changed: bool) -> None:
         """Request executors; repeat the request while some are missing."""

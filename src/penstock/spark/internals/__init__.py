@@ -6,6 +6,7 @@ from penstock.spark.internals.executors import (
     configured_slots,
     executor_memory_bytes,
     executors,
+    executors_at_work,
     hosts,
     live_executors,
     locality_wait_ms,
@@ -13,6 +14,7 @@ from penstock.spark.internals.executors import (
     request_executors,
     slots,
     slots_per_executor,
+    start_python,
 )
 from penstock.spark.internals.files import (
     copy_to_local,
@@ -42,6 +44,7 @@ from penstock.spark.internals.jvm import JvmError
 from penstock.spark.internals.queries import (
     ActiveQueries,
     BatchDone,
+    batch_began_s,
     checkpoint_of,
     committed_batch,
     execution_of,
@@ -89,6 +92,7 @@ __all__ = [
     "StateOperator",
     "application_status",
     "as_event_time",
+    "batch_began_s",
     "can_place",
     "can_scale",
     "checked_session",
@@ -103,6 +107,7 @@ __all__ = [
     "execution_of",
     "executor_memory_bytes",
     "executors",
+    "executors_at_work",
     "failure_of",
     "file_names",
     "folder_bytes",
@@ -134,6 +139,7 @@ __all__ = [
     "slots",
     "slots_per_executor",
     "stages_as_planned",
+    "start_python",
     "state_operators",
     "steps_of",
     "stream_of",

@@ -1,7 +1,11 @@
 """Executors of an application."""
 
+import contextlib
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from pyspark import RDD
+from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
 
 from penstock.spark.internals.jvm import as_json, java, status_store
@@ -52,6 +56,41 @@ def live_executors(spark: SparkSession) -> dict[str, Executor]:
     if can_scale(spark):
         found.pop(_DRIVER, None)
     return found
+
+
+def executors_at_work(spark: SparkSession) -> set[str]:
+    """Return the live executors that have completed at least one task."""
+    listed = as_json(spark, status_store(spark).executorList(True))
+    return {str(one["id"]) for one in listed if int(one["completedTasks"])}
+
+
+def start_python(spark: SparkSession, names: Iterable[str], modules: tuple[str, ...]) -> None:
+    """Run a task on each of some executors that starts Python there, and imports modules.
+
+    Spark prefers these executors for the tasks. A task whose executor stays busy runs elsewhere.
+
+    Args:
+        spark: session of the application.
+        names: names of the executors.
+        modules: modules that the tasks import, as far as they are there.
+    """
+    context, jvm = spark.sparkContext, java(spark)
+    live = live_executors(spark)
+    wanted = [f"executor_{live[one].host}_{one}" for one in names if one in live]
+    if not wanted:
+        return
+    as_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+    placed = [jvm.scala.Tuple2(bytearray(1), as_scala([one]).toSeq()) for one in wanted]
+    tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    elements = context._jsc.sc().makeRDD(as_scala(placed).toSeq(), tag).toJavaRDD()
+
+    def imported(_: Iterable[Any]) -> Iterator[bytes]:
+        for module in modules:
+            with contextlib.suppress(ImportError):
+                __import__(module)
+        return iter(())
+
+    RDD(elements, context, NoOpSerializer()).mapPartitions(imported).count()
 
 
 def hosts(spark: SparkSession) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals.files import file_names
+from penstock.spark.internals.files import file_names, read_file
 from penstock.spark.internals.jvm import JvmError, java, private
 
 log = logging.getLogger("penstock")
@@ -141,6 +141,18 @@ def unfinished_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the batch that had started and was not committed when the query stopped."""
     newest = _newest(spark, f"{checkpoint}/offsets")
     return newest if newest > committed_batch(spark, checkpoint) else None
+
+
+def batch_began_s(spark: SparkSession, query: str, batch: int) -> float | None:
+    """Return when the first attempt of a batch began, in seconds since 1970; None if unknown.
+
+    Spark logs the offsets of a batch at that time, after a line with metadata.
+    """
+    checkpoint = checkpoint_of(spark, query)
+    logged = read_file(spark, f"{checkpoint}/offsets/{batch}") if checkpoint else None
+    if logged is None:
+        return None
+    return float(json.loads(logged.decode().splitlines()[1])["batchTimestampMs"]) / 1000
 
 
 def committed_batch(spark: SparkSession, checkpoint: str) -> int:
