@@ -10,6 +10,8 @@ from penstock.spark import internals
 from penstock.spark.lab import session
 
 COST_S = 0.04
+# Interval of the query's trigger.
+INTERVAL_S = 2.0
 # Number of executors that the cluster has room for.
 MOST_EXECUTORS = 4
 
@@ -46,24 +48,28 @@ def run(url: str, folder: Path, *, executors: int, period_s: float) -> None:
         .option("checkpointLocation", str(folder / "checkpoint"))
         .option("path", str(folder / "out"))
         .queryName("answers")
-        .trigger(processingTime="2 seconds")
+        .trigger(processingTime=f"{INTERVAL_S:g} seconds")
         .start()
     )
     attached = penstock.attach(
         query,
-        scale=penstock.scaling.Preventive(min_executors=1, max_executors=executors),
+        scale=penstock.scaling.Preventive(min_executors=1, max_executors=executors, hold=2),
         period=1000 * period_s,
         journal=folder / "journal.jsonl",
     )
-    processed: dict[int, int] = {}
+    batches: dict[int, tuple[int, float, int]] = {}
     with (folder / "states.jsonl").open("a", buffering=1) as states:
         while query.isActive and not (folder / "stop").exists():
-            for one in query.recentProgress:
-                processed[one.batchId] = one.numInputRows
+            executors_now = attached.stats().executors
+            new = [one for one in query.recentProgress if one.batchId not in batches]
+            for one in new:
+                taken_s = one.durationMs["triggerExecution"] / 1000
+                batches[one.batchId] = one.numInputRows, taken_s, executors_now
             state = {
                 "at_s": time.time(),
-                "executors": attached.stats().executors,
-                "processed": sum(processed.values()),
+                "executors": executors_now,
+                "processed": sum(rows for rows, _, _ in batches.values()),
+                "batches": [batches[one.batchId] for one in new if one.numInputRows],
             }
             states.write(json.dumps(state) + "\n")
             time.sleep(1)
