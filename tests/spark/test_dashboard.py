@@ -11,7 +11,9 @@ import pytest
 from flows import NUMBERED, WAIT_S, drop, numbered, some_files, source
 
 import penstock
+from penstock.control.key_names import KeyNames
 from penstock.spark.driver import pages
+from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.sampler import CURVES, BatchNow
 
 pytestmark = pytest.mark.spark
@@ -145,6 +147,45 @@ def complete(answer):
     found = answer["selected"]
     done = found["operators"] and found["operators"][0]["counts"]["batches"] == 2
     return found if done else None
+
+
+def test_names_of_hot_keys_leave_the_executors_only_if_a_page_shows_them(spark, tmp_path):
+    hostile = "<script>alert(1)</script>\u202e"
+    drop(tmp_path / "in")
+    op = penstock.balance(lambda r: r, key="entity", schema=NUMBERED, instances=2, name="named")
+    stream = source(spark, tmp_path / "in").transform(op).writeStream.format("noop")
+    stream = stream.option("checkpointLocation", str(tmp_path / "c")).queryName("named")
+
+    def batch(number):
+        records = [{"entity": one, "n": number} for one in (hostile, "b" * 500, None)]
+        drop(tmp_path / "in", records, start=number)
+        query.processAllAvailable()
+        assert op.stats().batches == number
+
+    def shown(page):
+        (operator,) = data(page.url, query=query.id)["selected"]["operators"]
+        return {one["name"] for one in operator["hot_keys"]}
+
+    query = stream.start()
+    try:
+        with penstock.dashboard() as plain:
+            batch(1)
+            batch(2)
+            with penstock.dashboard(show_keys=True) as named:
+                until(lambda: data(named.url, query=query.id)["selected"]["operators"])
+                assert shown(named) == {None}
+                batch(3)
+                expected = {hostile[:-1] + "\ufffd", "b" * 79 + "…", "null"}
+                assert until(lambda: shown(named) == expected)
+                assert shown(plain) == {None}
+            (controller,) = ControlPlane.running(spark).controllers_of(str(query.id))
+            assert not ControlPlane.running(spark).name_readers
+            controller.names = KeyNames()
+            batch(4)
+            assert not controller.names._names
+    finally:
+        query.stop()
+        op.close()
 
 
 def test_an_attached_query_opens_a_dashboard_that_ends_with_it(spark):

@@ -217,6 +217,10 @@ PLACES = StatePlaces(
     distance=14.2,
     expected=3.1,
 )
+HOT_KEYS = [
+    {"key": f"{n:016x}", "name": name, "share": 0.4 - 0.1 * n, "cost_ms": 30.0 - 8 * n}
+    for n, name in enumerate(["Berlin, 10115", HOSTILE, None])
+]
 
 
 def moment(queries):
@@ -265,6 +269,8 @@ def served_moment(spark, queries, token=None):
         found = shown.answer(query, span_s)
         if found["selected"]["attached"] is not None:
             found["selected"]["attached"]["state"] = _places(PLACES)
+        for one in found["selected"]["operators"]:
+            one["hot_keys"] = HOT_KEYS
         return found
 
     with Served(
@@ -319,6 +325,7 @@ def test_fifty_queries_with_hostile_names(spark, browser):
         choose(browser, "q1")
         text = browser.execute_script("return document.body.innerText")
         assert f"warned of {HOSTILE}" in text
+        assert [HOSTILE in text.split("Hot keys")[1], f"{2:016x}" in text] == [True, True]
         assert "Last fallback: driver:4040 does not answer" in text
         assert browser.execute_script("return document.images.length") == 0
         assert "Penstock" in browser.title

@@ -118,10 +118,14 @@ def test_a_batch_job_has_no_query(spark):
     assert [(one.query, one.processed) for one in found] == [("", 30)]
 
 
-def test_the_end_of_spark_ends_the_servers(tmp_path):
+def test_the_end_of_spark_ends_all_servers_and_threads(tmp_path):
     finished("metrics_end", tmp_path)
     found = json.loads((tmp_path / "found.json").read_text())
     why = "no Spark session runs; start one first, then call"
     assert found["refused"] == [f"{why} metrics()", f"{why} dashboard()"]
-    assert (found["before"], found["threads"]) == ([200] * 3, 4)
-    assert (found["after"], found["left"], found["closed"]) == ([0] * 3, 0, [True] * 3)
+    threads = ["attach", "channel", "loop", "notices", "sampler", "web"]
+    assert [one.removeprefix("penstock-") for one in found["running"]] == threads
+    assert found["before"] == [200] * 4
+    assert (found["after"], found["left"], found["closed"]) == ([0] * 4, [], [True] * 4)
+    assert found["processed"] == 10
+    assert found["stats_s"] < 5  # nobody waits for a loop that has ended

@@ -74,7 +74,7 @@ def demo(out: Path, batches: int, watch: bool) -> None:
 
 def _serve() -> None:
     """Serve a live page until the process ends."""
-    url = penstock.dashboard().url
+    url = penstock.dashboard(show_keys=True).url
     errors.print(f"Watch the stream: {url}", markup=False, soft_wrap=True)
 
 

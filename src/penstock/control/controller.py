@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.control.batches import Batch
 from penstock.control.journal import Journal
+from penstock.control.key_names import KeyNames
 from penstock.control.ledger import Failures, FrontLedger, Ledger, follow_routers, shares_of
 from penstock.control.occupancy import Workers
 from penstock.control.operator_policies import OperatorPolicies
@@ -68,6 +69,7 @@ class Controller:
         self.run = ""
         self.managed = False
         self.unsaved = False
+        self.names = KeyNames()
         self._policies = policies.clone()
         self._lock = threading.RLock()
         self._pins = Pins(keep)

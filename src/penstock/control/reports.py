@@ -4,6 +4,7 @@ import json
 import zlib
 from dataclasses import asdict, dataclass
 
+from penstock.control.key_names import Names
 from penstock.errors import PenstockError
 from penstock.policies.feedback import Feedback
 from penstock.policies.learner import Learner
@@ -85,6 +86,7 @@ class ExecutionReport:
         failed: number of records on which the function failed, if that does not fail the task.
         errors: some of these failures: the record's key and the error.
         servers: number of records that the instance executes at a time.
+        names: hashes and names of keys that the driver has asked for; mostly none.
         sample: some of its records, if they are recorded, packed by a `Sampler`.
     """
 
@@ -102,6 +104,7 @@ class ExecutionReport:
     failed: int = 0
     errors: tuple[str, ...] = ()
     servers: int = 1
+    names: Names = ()
     sample: bytes = b""
 
 
@@ -132,6 +135,7 @@ def unpack(packed: Packed) -> Report:
         if cls is ExecutionReport:
             fields["costs"] = bytes(data[:end])
             fields["errors"] = tuple(map(str, fields["errors"]))
+            fields["names"] = tuple((int(key), str(name)) for key, name in fields["names"])
         return cls(**fields)
     except (TypeError, ValueError, KeyError) as error:
         raise PenstockError(f"not a report: {str(packed)[:80]!r} ({error})") from None

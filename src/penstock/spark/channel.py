@@ -56,6 +56,7 @@ class Answer(NamedTuple):
         snapshot: snapshot of the batch.
         failed: number of records of the batch on which the function failed, if the task asks.
         received: number of records of the batch, if the task asks; 0 if it is unknown.
+        wanted: hashes of keys whose names a dashboard shows; mostly none.
     """
 
     query: str
@@ -63,11 +64,12 @@ class Answer(NamedTuple):
     snapshot: Snapshot
     failed: int = 0
     received: int = 0
+    wanted: tuple[int, ...] = ()
 
     def header(self) -> dict[str, Any]:
         """Return everything but the policies, for JSON."""
-        counts = {"failed": self.failed, "received": self.received}
-        return {"query": self.query, "name": self.batch, **counts, **self.snapshot.header()}
+        more = {"failed": self.failed, "received": self.received, "wanted": self.wanted}
+        return {"query": self.query, "name": self.batch, **more, **self.snapshot.header()}
 
     @classmethod
     def of(cls, header: dict[str, Any], packed: bytes) -> "Answer":
@@ -78,6 +80,7 @@ class Answer(NamedTuple):
             Snapshot.of(header, packed),
             failed=int(header["failed"]),
             received=int(header["received"]),
+            wanted=tuple(map(int, header["wanted"])),
         )
 
 

@@ -1,6 +1,7 @@
 """`penstock.dashboard`: a live page of all queries, operators and attachments."""
 
 from penstock.spark import internals
+from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.pages import PUBLIC, pages
 from penstock.spark.driver.sampler import Sampler
 from penstock.spark.driver.sessions import running_session
@@ -15,14 +16,23 @@ class Dashboard(Served):
     """
 
     _sampler: Sampler
+    _plane: ControlPlane | None = None
 
     def close(self) -> None:
         """End the server and the sampler; a second call does nothing."""
+        if self._plane is not None:
+            self._plane.name_readers.discard(self)
         self._sampler.close()
         super().close()
 
 
-def dashboard(port: int = 0, host: str = "127.0.0.1", *, token: str | None = None) -> Dashboard:
+def dashboard(
+    port: int = 0,
+    host: str = "127.0.0.1",
+    *,
+    token: str | None = None,
+    show_keys: bool = False,
+) -> Dashboard:
     """Serve a live page of all queries, operators and attachments of the application.
 
     The page shows the numbers of `op.stats()` and `attached.stats()`, Spark's own progress of each
@@ -36,6 +46,9 @@ def dashboard(port: int = 0, host: str = "127.0.0.1", *, token: str | None = Non
         token: token that the page must know to get numbers, at least 16 characters; open
             `url + "#token=" + token`, or type it in. None permits requests from this machine
             without one.
+        show_keys: whether hot keys are shown by their names. Executors then report the names of
+            the few hottest keys, from the next batch on; otherwise names never leave them, and
+            the page shows hashes.
 
     Returns:
         An object with `url` and `close()`, which also works in a `with` statement.
@@ -53,7 +66,7 @@ def dashboard(port: int = 0, host: str = "127.0.0.1", *, token: str | None = Non
     spark = running_session("dashboard()")
     sampler = Sampler(spark, lambda: internals.is_stopped(spark))
     served = Dashboard(
-        pages(Shown(spark, sampler).answer),
+        pages(Shown(spark, sampler, show_keys=show_keys).answer),
         lambda: internals.is_stopped(spark),
         port=port,
         host=host,
@@ -62,5 +75,8 @@ def dashboard(port: int = 0, host: str = "127.0.0.1", *, token: str | None = Non
         public=PUBLIC,
     )
     served._sampler = sampler
+    if show_keys:
+        served._plane = ControlPlane.of(spark)
+        served._plane.name_readers.add(served)
     sampler.begin()
     return served

@@ -1,4 +1,4 @@
-"""An application that is stopped while its metrics and its dashboard are served.
+"""An application that is stopped while it is watched in every way.
 
 Argument: the folder for the results.
 """
@@ -26,9 +26,10 @@ def answers(url):
         return 0
 
 
-def servers():
-    names = {"penstock-web", "penstock-sampler"}
-    return [one for one in threading.enumerate() if one.name in names]
+def threads():
+    """Names of all threads of Penstock, and of those that answer its peers."""
+    names = [one.name for one in threading.enumerate()]
+    return sorted(name for name in names if name.startswith("penstock-") or "_serve" in name)
 
 
 def refusal(verb):
@@ -41,18 +42,31 @@ def refusal(verb):
 
 refused = [refusal(penstock.metrics), refusal(penstock.dashboard)]
 spark = session("local[1]", "penstock-test-metrics-end")
-served = [penstock.metrics(), penstock.metrics(), penstock.dashboard()]
+served = [penstock.metrics(), penstock.metrics(), penstock.dashboard(show_keys=True)]
+op = penstock.balance(lambda r: r, key="id", schema="id long", instances=2, name="watched")
+op.on_batch(lambda batch: None)
+spark.range(10).transform(op).collect()
+writer = spark.readStream.format("rate").load().writeStream.format("noop")
+query = writer.trigger(processingTime="1 hour").start()
+scaler = penstock.scaling.Preventive()
+attached = penstock.attach(query, scale=scaler, period="1 hour", dry_run=True, dashboard=True)
+served.append(attached.dashboard)
+processed = op.stats().processed
 before = [answers(one.url) for one in served]
-threads = len(servers())
+running = threads()
 spark.stop()
 end = time.monotonic() + 30
-while servers() and time.monotonic() < end:
+while threads() and time.monotonic() < end:
     time.sleep(0.05)
+asked_s = time.monotonic()
+op.stats()
 found = {
     "refused": refused,
     "before": before,
-    "threads": threads,
-    "left": len(servers()),
+    "running": sorted(set(running)),
+    "left": threads(),
+    "processed": processed,
+    "stats_s": time.monotonic() - asked_s,
     "after": [answers(one.url) for one in served],
     "closed": [one.closed for one in served],
 }

@@ -13,7 +13,8 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
 from penstock.control import Controller, FinishedBatch, Notices
-from penstock.control.reports import Packed, TaskId, unpack
+from penstock.control.key_names import HOT_KEYS
+from penstock.control.reports import ExecutionReport, Packed, TaskId, unpack
 from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
 from penstock.spark.channel import Answer, ControlServer
@@ -27,9 +28,10 @@ from penstock.spark.internals import JvmError
 
 log = logging.getLogger("penstock")
 
-# Longest time between two looks at the inbox, time between two searches for unused operators, and
-# time after which such an operator is removed.
+# Longest time between two looks at the inbox, longest wait for reports in it, time between two
+# searches for unused operators, and time after which such an operator is removed.
 _LOOK_S = 0.5
+_FLUSH_S = 10.0
 _CLEAN_S = 30.0
 _UNUSED_S = 600.0
 
@@ -37,6 +39,7 @@ _UNUSED_S = 600.0
 class ControlPlane:
     """Receives reports, answers routers, and keeps learnt costs next to the checkpoints.
 
+    It ends soon after Spark is stopped, or at the end of the process.
     Reports are handled on one thread of the control plane, requests of routers on the threads of
     the channel. `registry` guards the operators, each registration its controllers.
     """
@@ -46,12 +49,15 @@ class ControlPlane:
 
     def __init__(self, spark: SparkSession) -> None:
         self.registry = Registry()
+        # Dashboards that show names of keys: tasks report names only while there is one.
+        self.name_readers: set[object] = set()
         self._files = CheckpointFiles()
         self._slots = SlotCounter()
         self.queries = Queries(spark)
         self._streams = Streams(spark)
         self._notices = Notices()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
+        self._spark = spark
         self._application = spark.sparkContext.applicationId
         MAILBOXES[self._application] = self._deliver
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
@@ -106,13 +112,18 @@ class ControlPlane:
         """Wait until all reports that have arrived are counted."""
         reached = threading.Event()
         self._inbox.put(reached)
-        reached.wait(10)
+        end_s = time.monotonic() + _FLUSH_S
+        while self._loop.is_alive() and not reached.wait(0.1) and time.monotonic() < end_s:
+            pass
 
     def stop(self) -> None:
         """Save learnt costs, and close the channel."""
         atexit.unregister(self.stop)
         self._inbox.put(None)
         self._loop.join(timeout=5)
+        self._close()
+
+    def _close(self) -> None:
         self._notices.close()
         self.server.close()
         MAILBOXES.pop(self._application, None)
@@ -220,7 +231,8 @@ class ControlPlane:
             if controller is None:
                 raise ConnectionError("the operator was closed")
             self._follow_slots(controller, task)
-            answer = Answer(task.query, task.batch, controller.snapshot(task.batch))
+            wanted = self._unnamed(controller)
+            answer = Answer(task.query, task.batch, controller.snapshot(task.batch), wanted=wanted)
             if "failed" not in request:
                 return answer
             self.flush()  # all routers have reported
@@ -230,6 +242,12 @@ class ControlPlane:
         except JvmError as error:
             log.warning("a router gets no answer, and decides alone: %s", first_line(error))
             raise ConnectionError("decisions cannot be kept in the checkpoint") from None
+
+    def _unnamed(self, controller: Controller) -> tuple[int, ...]:
+        """Return the hot keys whose names a dashboard lacks."""
+        if not self.name_readers:
+            return ()
+        return controller.names.missing(one.key for one in controller.hot_keys(HOT_KEYS))
 
     def _follow_slots(self, controller: Controller, task: TaskId) -> None:
         """Use as many instances as there are slots, from a batch on that has just started."""
@@ -254,6 +272,9 @@ class ControlPlane:
                 reports = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
                 reports = []
+                if internals.is_stopped(self._spark):
+                    self._close()
+                    return
             if reports is None:
                 self._save_all(self._files.save)
                 return
@@ -286,6 +307,8 @@ class ControlPlane:
             registration = self.registry.get(task.operator)
             if registration is not None and registration.recorder is not None:
                 registration.recorder.add(report)
+            if isinstance(report, ExecutionReport) and self.name_readers:
+                controller.names.learn(report.names)
             controller.observe(report)
             if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from penstock import __version__
 from penstock.control import Controller, OperatorStats
 from penstock.control.history import HOUR_S
+from penstock.control.key_names import HOT_KEYS
 from penstock.spark.driver.attachment import Attachment, AttachStats
 from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.placement import StatePlaces
@@ -24,7 +25,6 @@ _RECENT = 24
 _QUERIES = 200
 _INSTANCES = 256
 _KEY_GROUPS = 1_024
-_KEYS = 10
 _PLANS = 12
 _ALERTS = 50
 _KINDS = frozenset({"plan", "outcome", "warning", "failure", "end"})
@@ -36,11 +36,13 @@ class Shown:
     Args:
         spark: any session of the application.
         sampler: sampler that looks at the application.
+        show_keys: whether names of hot keys are shown, as far as they are known.
     """
 
-    def __init__(self, spark: SparkSession, sampler: Sampler) -> None:
+    def __init__(self, spark: SparkSession, sampler: Sampler, *, show_keys: bool = False) -> None:
         self._spark = spark
         self._sampler = sampler
+        self._show_keys = show_keys
         context = spark.sparkContext
         self._application = {
             "name": str(context.appName),
@@ -107,7 +109,7 @@ class Shown:
             "name": state.name,
             "curves": self._curves(state.query, since_s, _POINTS),
             "operators": [
-                _finite(_operator(one, controllers.get(one.name)))
+                _finite(_operator(one, self._hot_keys(controllers.get(one.name))))
                 for one in now.operators.get(state.query, [])
             ],
             "attached": _finite(_attached(attached, attachment.places() if attachment else None)),
@@ -118,6 +120,19 @@ class Shown:
         plane = ControlPlane.running(self._spark)
         found = plane.controllers() if plane is not None else []
         return {one.name: one for one in found if one.query == query}
+
+    def _hot_keys(self, controller: Controller | None) -> list[Json]:
+        if controller is None:
+            return []
+        return [
+            {
+                "key": f"{one.key % 2**64:016x}",
+                "name": controller.names.get(one.key) if self._show_keys else None,
+                "share": one.share,
+                "cost_ms": one.cost_ms,
+            }
+            for one in controller.hot_keys(HOT_KEYS)
+        ]
 
 
 def state_of(state: QueryState) -> str:
@@ -158,7 +173,7 @@ def _alert(state: QueryState, operator: str, text: str, *, way_out: str = "") ->
     }
 
 
-def _operator(stats: OperatorStats, controller: Controller | None) -> Json:
+def _operator(stats: OperatorStats, hot_keys: list[Json]) -> Json:
     last = stats.last
     return {
         "name": stats.name,
@@ -179,10 +194,7 @@ def _operator(stats: OperatorStats, controller: Controller | None) -> Json:
         "waiting_ms": last.waiting_ms if last else None,
         "shed_share": last.shed / last.received if last and last.received else None,
         "slowdowns": stats.slowdowns,
-        "hot_keys": [
-            {"key": f"{one.key % 2**64:016x}", "share": one.share, "cost_ms": one.cost_ms}
-            for one in (controller.hot_keys(_KEYS) if controller is not None else [])
-        ],
+        "hot_keys": hot_keys,
         "warnings": list(reversed(stats.warnings)),
     }
 

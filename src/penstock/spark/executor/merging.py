@@ -128,6 +128,7 @@ def _update(
     given = batch.select(range(width)).rename_columns(work.given.names)
     own = batch.select(range(width, width + len(work.key))).rename_columns(work.key.names)
     own = own.cast(work.arrow_key)
+    meter.names.look(hashed, own, tuple(own.schema.names))
     costs_ms = np.empty(batch.num_rows)
     new: list[int] = []
     # Keys are compared as Arrow values: rows have local times, two of which may look alike.

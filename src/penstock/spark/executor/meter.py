@@ -9,7 +9,9 @@ from penstock.control.reports import ExecutionReport, pack_costs
 from penstock.control.samples import Sampler
 from penstock.policies.feedback import Feedback, measure
 from penstock.policies.kernels import Float64, Int64
+from penstock.spark.executor.key_names import NamesSought
 from penstock.spark.executor.reporting import Reports, send
+from penstock.spark.executor.router import wanted_names
 from penstock.spark.executor.spec import OperatorSpec
 from penstock.spark.executor.task import executor_name, task_id
 
@@ -42,6 +44,7 @@ class Meter:
         self._servers = servers
         self._reports = reports
         self._task = task_id(spec, instance)
+        self.names = NamesSought(wanted_names(spec, self._task))
         measuring = spec.policies().measuring
         self._tracker = measuring.tracker(instance)
         self._together = measuring.together and not measuring.sized
@@ -145,6 +148,7 @@ class Meter:
             failed=self._failed,
             servers=self._servers,
             errors=self._errors,
+            names=self.names.found,
             sample=self._sampler.pack() if self._sampler is not None else b"",
         )
         send(self._reports, report)

@@ -264,6 +264,11 @@ def resolved_task(spec: OperatorSpec, task: TaskId) -> tuple[TaskId, Snapshot | 
     return replace(task, query=answer.query, batch=answer.batch), answer.snapshot
 
 
+def wanted_names(spec: OperatorSpec, task: TaskId) -> tuple[int, ...]:
+    """Return the keys whose names the driver wants. It is not asked: its last answer counts."""
+    return _answers_of(spec).wanted(task, job_group())
+
+
 def _answers_of(spec: OperatorSpec) -> Answers:
     application = spec.address.key.hex()
     if application not in _answers:

@@ -65,6 +65,15 @@ class Answers:
                     old.unlink(missing_ok=True)
             return found
 
+    def wanted(self, task: TaskId, run: str) -> tuple[int, ...]:
+        """Return the keys whose names are wanted, if a router here has stored an answer."""
+        file = self._folder / _name(task.operator, task.query) / _name(task.batch, run)
+        try:
+            with file.open("rb") as lines:  # policies may be large: the first line is enough
+                return tuple(map(int, json.loads(lines.readline())["wanted"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return ()
+
     def _ask(self, task: TaskId, run: str, own: Path) -> Answer:
         """Ask the driver, unless it did not answer a moment ago."""
         until_s, back_off_s = self._silence()

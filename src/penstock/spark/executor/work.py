@@ -43,7 +43,7 @@ def executing(
         if instance is None:
             return
         meter = Meter(spec, instance, reports, servers=function.concurrency)
-        taken = (records_of_batch(function.given, batch) for batch in batches)
+        taken = _taken(function, meter, batches)
         with (
             opened(spec, function, instance) as called,
             TaskErrors(spec, function, on_error, instance=instance) as errors,
@@ -55,6 +55,13 @@ def executing(
         meter.report()
 
     return execute
+
+
+def _taken(function: UserFunction, meter: Meter, batches: Batches) -> Iterator[Records]:
+    for batch in batches:
+        records = records_of_batch(function.given, batch)
+        meter.names.look(records.keys, records.given, function.keys)
+        yield records
 
 
 def _run(

@@ -4,8 +4,10 @@ import { el, inWords, onAxis, short, svg } from "./elements.js";
 
 const WIDTH = 220, HEIGHT = 92, LEFT = 36, BOTTOM = 16, TOP = 6;
 
-// The smallest round number that is not below a value.
-function rounded(value) {
+// The smallest round number that is not below a value. Half of it is whole, too, on an axis that
+// counts.
+function rounded(value, counts = false) {
+  if (counts && value <= 10) return 2 * Math.max(1, Math.ceil(value / 2));
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 3, 5, 10].map((step) => step * power).find((one) => one >= value * 0.999);
@@ -46,9 +48,9 @@ function ago(seconds) {
 // One number over time, with its newest value in large letters.
 export function curve(options) {
   const { title, times, values, second, secondName, format, target, targetName } = options;
-  const { until, span } = options;
+  const { until, span, counts } = options;
   const all = [...known(values), ...known(second ?? []), ...(target ? [target] : [])];
-  const top = rounded(Math.max(...all, 0) * 1.05);
+  const top = rounded(Math.max(...all, 0) * (counts ? 1 : 1.05), counts);
   const { y, lines } = frame(top, HEIGHT, format);
   const x = (seconds) => LEFT + (WIDTH - LEFT) * (1 - (until - seconds) / span);
   const parts = runs(times ?? [], values, x, y).map((run) => [

@@ -35,7 +35,7 @@ function drawCurves({ curves, now, span, target }) {
   }
   if ((curves.executors ?? []).some((one) => one !== null)) {
     drawn.push(curve({
-      ...shared, title: "Executors", format: plain("now"),
+      ...shared, title: "Executors", format: plain("now"), counts: true,
       values: curves.executors, second: curves.wanted, secondName: "wanted",
     }));
   }
@@ -63,11 +63,12 @@ function drawBusy(one) {
 
 function drawKeys(keys) {
   if (!keys.length) return null;
+  const named = keys.some((one) => one.name !== null);
   const most = keys[0].share || 1;
   return el("div", {},
-    el("h4", {}, "Hot keys (hashes): share of time, cost of a record"),
-    keys.map((one) => meter(one.key, one.share / most,
-      `${percent(one.share)}, ${duration(one.cost_ms)}`, { code: true })));
+    el("h4", {}, `Hot keys${named ? "" : " (hashes)"}: share of time, cost of a record`),
+    keys.map((one) => meter(one.name ?? one.key, one.share / most,
+      `${percent(one.share)}, ${duration(one.cost_ms)}`, { code: one.name === null })));
 }
 
 function drawSpeeds(slowdowns) {
