@@ -34,7 +34,7 @@ test: $(READY) java  ## Run all tests, those on real Spark too
 soak: $(READY) java  ## Run the long tests: random queries, more random inputs, all scripts
 	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
-	PENSTOCK_LONG_SCRIPTS=1 $(BIN)/python -m pytest tests/spark/test_scripts.py
+	PENSTOCK_LONG_SCRIPTS=1 $(BIN)/python -m pytest tests/spark/test_scripts.py tests/spark/test_pages.py
 
 mutants: $(READY)  ## Change the source a little, and list the changes that no test notices
 	$(BIN)/python tools/mutants.py $(MODULES) --sample $(MUTANTS)
