@@ -54,7 +54,8 @@ def _make(archive: Path) -> None:
             env=os.environ | {"JDK_JAVA_OPTIONS": options},
             capture_output=True,
             check=False,
-            timeout=300,
+            timeout=900,
         )
         if hidden.exists():
             hidden.rename(archive)
+    hidden.unlink(missing_ok=True)

@@ -15,13 +15,16 @@ from penstock.spark.lab import session
 collect_ignore_glob = ["spark/jobs/*"]
 
 
-def pytest_configure() -> None:
+# JVMs of tests live for a short time, many at once: the best code would come too late.
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Prepare what tests run on."""
-    if "JDK_JAVA_OPTIONS" not in os.environ:
-        # JVMs of tests live for a short time, many at once: the best code would come too late.
-        os.environ["JDK_JAVA_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        os.environ["JDK_JAVA_OPTIONS"] += f" {shared_classes()}"
+    os.environ.setdefault("JDK_JAVA_OPTIONS", JVM)
     _forget_old_kernels()
+    if config.getoption("numprocesses", None):
+        _share_classes()  # before processes start, which inherit the options of JVMs
     # A busy machine is no failure, and the tests try the same every time. `make soak` searches.
     settings.register_profile("penstock", deadline=None, derandomize=True)
     examples = int(os.environ.get("PENSTOCK_EXAMPLES", "0"))
@@ -41,11 +44,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to run without groups: each process would start all clusters of the tests again."""
+    """Share classes if Spark is needed; refuse to run without groups of tests.
+
+    Without groups each process would start all clusters of the tests again.
+    """
+    if any(has(item, "spark") for item in session.items) and not session.config.option.collectonly:
+        _share_classes()
     if "PYTEST_XDIST_WORKER" in os.environ and any(
         "@" not in item.nodeid for item in grouped(session)
     ):
         raise pytest.UsageError("pytest-xdist does not group tests; install the pinned pytest")
+
+
+def _share_classes() -> None:
+    """Let JVMs of tests share classes, unless the caller has options of his own."""
+    if os.environ["JDK_JAVA_OPTIONS"] == JVM:
+        os.environ["JDK_JAVA_OPTIONS"] = f"{JVM} {shared_classes()}"
 
 
 def grouped(session: pytest.Session) -> list[pytest.Item]:

@@ -1,11 +1,13 @@
 """A policy that fails a check gets one sentence that names it and its duty."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from penstock.checks import yield_checks
+from penstock.checks.common import check_no_pyspark
 from penstock.errors import PenstockError
 from penstock.policies import Policy
 from penstock.policies.costs import SpaceSaving
@@ -281,3 +283,12 @@ def test_every_message_names_the_policy_and_its_duty(policy):
     for message in found.values():
         assert type(policy).__name__ in message
         assert " must " in message
+
+
+def test_a_policy_that_imports_spark(tmp_path, monkeypatch):
+    source = "import pyspark\nfrom test_messages import Stays\nclass Sparking(Stays):\n    pass\n"
+    (tmp_path / "sparking.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    policy = importlib.import_module("sparking").Sparking()
+    with pytest.raises(AssertionError, match="sparking must not import pyspark; policies run"):
+        check_no_pyspark(policy)

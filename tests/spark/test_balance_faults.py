@@ -1,12 +1,10 @@
-"""Drivers, executors and the control channel die, files are damaged: no record is lost."""
+"""Drivers and the control channel die, files are damaged: no record is lost."""
 
 import json
-import os
-import signal
 
 import pytest
-from flows import NUMBERED, WAIT_S, bag, drop, run, saved_files, some_files, source, sunk
-from jobs_of import executors_of, finished, kill, log_of, started, until
+from flows import NUMBERED, bag, drop, run, saved_files, some_files, source, sunk
+from jobs_of import finished, kill, started, until
 from pyspark.sql import Row
 
 import penstock
@@ -107,23 +105,3 @@ def test_damaged_costs_are_learnt_anew(spark, tmp_path, caplog, damaged):
     assert (stats.received, stats.processed, stats.fallbacks) == (40, 40, 0)
     plans = [entry["reason"] for entry in op.journal.entries() if entry["kind"] == "plan"]
     assert ["ROUND ROBIN" in reason for reason in plans] == [True, False]
-
-
-@pytest.mark.apart
-def test_a_killed_executor_loses_nothing(tmp_path):
-    records = 300
-    marks = tmp_path / "marks"
-
-    def busy():
-        return len({mark.name.split("-")[0] for mark in marks.glob("*")}) == 3
-
-    with started("cluster", tmp_path, records) as process:
-        until(busy, process, "cluster", tmp_path)
-        running = executors_of(process)
-        assert len(running) == 3
-        os.kill(running[0], signal.SIGKILL)
-        assert process.wait(WAIT_S) == 0, log_of("cluster", tmp_path)
-    result = json.loads((tmp_path / "result.json").read_text())
-    assert sorted(result["found"]) == list(range(records))
-    assert (result["received"], result["processed"]) == (records, records)
-    assert len(list(marks.glob("*"))) > 3  # something was done again

@@ -32,9 +32,10 @@ def test_it_learns_what_keys_cost_and_expects_it(spark):
     frame = numbered(spark, 120).transform(op)
     frame.collect()
     assert op.stats().state == "RUN"
-    dear, cheap = learnt(op, hash_of(spark, "e0", "e1"))
+    dear, *cheap = learnt(op, hash_of(spark, *(f"e{i}" for i in range(7))))
     assert dear > 9
-    assert dear > 3 * cheap
+    # A busy machine may interrupt records of some keys, but hardly those of all.
+    assert dear > 3 * min(cheap)
     before = op.stats().instances
     frame.collect()
     after = op.stats().instances

@@ -208,8 +208,8 @@ def test_costs_are_kept_whatever_session_the_query_is_of(spark, tmp_path, files)
     query = query.option("checkpointLocation", str(tmp_path / "out-checkpoint"))
     query = query.start(str(tmp_path / "out"))
     try:
-        end = time.monotonic() + 30
         query.processAllAvailable()
+        end = time.monotonic() + WAIT_S
         while not saved_files(tmp_path / "out-checkpoint", "elsewhere"):
             assert time.monotonic() < end
             time.sleep(0.1)

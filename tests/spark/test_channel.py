@@ -221,6 +221,11 @@ def test_a_message_sent_back_is_refused(ends):
         ends[0].receive()
 
 
+def test_a_peer_that_vanishes_is_noticed(ends):
+    for one in ends[2:]:
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
 def test_messages_of_any_length(ends):
     client, server, *_ = ends
     for message in (b"", b"x", b"y" * 100_000):

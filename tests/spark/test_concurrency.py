@@ -175,14 +175,21 @@ def test_a_hanging_call_is_an_error_of_its_record(kind):
 
 
 def test_costs_are_those_of_the_calls_and_not_of_waiting_for_a_thread():
+    calls = {}  # thread, start and end of each call
+
     def slow(record):
+        start_s = time.perf_counter()
         time.sleep(0.05)
+        calls[record["n"]] = threading.get_ident(), start_s, time.perf_counter()
         return record
 
-    found = outcomes(slow, 8, concurrency=2)
-    assert all(one.cost_ms >= 50 for _, one in found)
-    # Waiting for a free thread would add 50 ms for each call before.
-    assert min(one.cost_ms for _, one in found[-2:]) < 150
+    free_s = {}  # since when each thread has been free
+    for number, one in outcomes(slow, 8, concurrency=2):
+        thread, start_s, end_s = calls[number]
+        assert free_s.get(thread, 0) <= one.started_s <= start_s
+        assert one.cost_ms >= 1000 * (end_s - start_s) >= 50
+        free_s[thread] = end_s
+    assert len(free_s) == 2
 
 
 def on_servers(costs_ms, instances, servers):

@@ -73,7 +73,8 @@ def is_runnable(file):
 
 def scripts_and_helpers(folder):
     files = sorted((ROOT / folder).glob("*.py"))
-    helpers = [file for file in files if file.stem in imported(files)]
+    modules = imported(files)
+    helpers = [file for file in files if file.stem in modules]
     return [file for file in files if file not in helpers], helpers
 
 

@@ -1,16 +1,14 @@
-"""Drivers, executors and the control channel die while records are shed: each is kept once."""
+"""Drivers and the control channel die while records are shed: each is kept once."""
 
 import json
-import os
-import signal
 import time
 
 import pytest
-from flows import TIMED, WAIT_S, bag, drop, run, saved_files, sunk, timed_files, unwanted
-from jobs_of import executors_of, finished, kill, log_of, started, until
+from flows import TIMED, bag, drop, run, saved_files, sunk, timed_files, unwanted
+from jobs_of import finished, kill, started, until
 from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
-from test_aggregate_faults import ancestors, committed
+from test_aggregate_faults import committed
 
 import penstock
 from penstock.spark.spill import ADDED
@@ -37,21 +35,17 @@ def stats_of(place):
     return json.loads((place / "stats.json").read_text())
 
 
-def stuck_in_the_second_batch(place, process):
-    """Wait until a batch has kept what it has shed, and is stuck with what it has not."""
-
-    def under_way():
-        return (place / "stuck").exists() and spilled_in(place, 1)
-
-    until(under_way, process, "shed", place)
-    assert committed(place / "checkpoint") == 1
+def stuck_in_the_second_batch(place):
+    """Whether a batch has kept what it has shed, and is stuck with what it has not."""
+    return (place / "stuck").exists() and spilled_in(place, 1)
 
 
 @pytest.mark.apart
 def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
     drop(tmp_path / "in", *timed_files(6))  # two of them in each batch
     with started("shed", tmp_path, STUCK, "local[2]") as process:
-        stuck_in_the_second_batch(tmp_path, process)
+        until(lambda: stuck_in_the_second_batch(tmp_path), process, "shed", tmp_path)
+        assert committed(tmp_path / "checkpoint") == 1
         kill(process)
     [file] = spilled_in(tmp_path, 1)
     before = bag(spark.read.parquet(str(file)).collect())
@@ -64,23 +58,6 @@ def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
     stats = stats_of(tmp_path)
     assert (stats["received"], stats["fallbacks"]) == (80, 0)
     assert stats["shed"] + stats["processed"] == 80
-
-
-@pytest.mark.apart
-def test_a_killed_executor_keeps_each_record_once(spark, tmp_path):
-    drop(tmp_path / "in", *timed_files(6))
-    with started("shed", tmp_path, STUCK, "local-cluster[3,1,1024]") as process:
-        stuck_in_the_second_batch(tmp_path, process)
-        worker = int((tmp_path / "stuck").read_text())
-        [busy] = set(executors_of(process)) & set(ancestors(worker))
-        os.kill(busy, signal.SIGKILL)
-        (tmp_path / "go").touch()
-        assert process.wait(WAIT_S) == 0, log_of("shed", tmp_path)
-    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
-    stats = stats_of(tmp_path)
-    assert (stats["received"], stats["fallbacks"]) == (120, 0)
-    assert stats["shed"] == sum(spilled(spark, tmp_path).values())
-    assert stats["processed"] == len(sunk(spark, tmp_path))
 
 
 @pytest.mark.apart

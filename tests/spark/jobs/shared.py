@@ -29,6 +29,7 @@ __all__ = [
     "until",
     "unwanted",
     "write_json",
+    "write_text",
 ]
 
 WAIT_S = 300
@@ -103,16 +104,21 @@ def counts(operator, *names):
     return {name: getattr(stats, name) for name in names}
 
 
-def until(condition, state):
+def until(condition, state, wait_s=WAIT_S):
     """Wait for a condition; fail with the state if that takes too long."""
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + wait_s
     while not condition():
         assert time.monotonic() < end, state()
         time.sleep(0.1)
 
 
 def write_json(path, found):
+    """Write a value to a file that others see complete or not at all."""
+    write_text(path, json.dumps(found))
+
+
+def write_text(path, text):
     """Write a file that others see complete or not at all."""
     hidden = path.with_name(f".{path.name}")
-    hidden.write_text(json.dumps(found))
+    hidden.write_text(text)
     hidden.rename(path)

@@ -17,7 +17,7 @@ from penstock.spark.environment import java_version
 from penstock.spark.lab.service import Service
 
 _HOST = "127.0.0.1"
-_START_S = 60.0
+_START_S = 300.0
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
