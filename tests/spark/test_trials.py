@@ -38,6 +38,8 @@ def test_every_contender_processes_every_record_once(spark):
         assert trial.busy_ms.shape == (3, 2)
         assert trial.busy_ms.sum() >= 90 * 0.5
         assert trial.busiest_over_mean(warm_up=1) >= 1
+        for rows, given in zip(trial.results, load.keys, strict=True):
+            assert sorted(rows["key"].to_pylist()) == sorted(given.tolist())
     assert [done for name, done in seen if name == "penstock"] == [0, 1, 2, 3]
 
 

@@ -4,6 +4,7 @@ The operators here sleep: they stand for calls to a database, so that a machine 
 instances than it has cores. Such a trial is latency-bound. All tables and plots state that.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -210,17 +211,24 @@ def try_out(
     with TemporaryDirectory(prefix="penstock-") as folder:
         source = Path(folder, "source")
         source.mkdir()
-        for number, (keys, costs_ms) in enumerate(zip(load.keys, load.costs_ms, strict=True)):
-            batch = np.full(len(keys), number)
-            table = pa.table({"key": keys, "batch": batch, "cost_ms": costs_ms})
-            for part in range(load.sources):
-                rows = np.arange(part, len(keys), load.sources)
-                pq.write_table(table.take(rows), source / f"{number:06}-{part:03}.parquet")
+        _write(load, source)
         trials = []
         for name, contender in contenders.items():
             stream = _Stream(spark=spark, load=load, source=source, checkpoint=Path(folder, name))
             trials.append(stream.through(name, contender, instances, progress=progress))
         return trials
+
+
+def _write(load: Load, source: Path) -> None:
+    """Write the files of a load; their times are a second apart, because Spark reads by time."""
+    first_s = time.time() - len(load.keys)
+    for number, (keys, costs_ms) in enumerate(zip(load.keys, load.costs_ms, strict=True)):
+        batch = np.full(len(keys), number)
+        table = pa.table({"key": keys, "batch": batch, "cost_ms": costs_ms})
+        for part in range(load.sources):
+            file = source / f"{number:06}-{part:03}.parquet"
+            pq.write_table(table.take(np.arange(part, len(keys), load.sources)), file)
+            os.utime(file, (first_s + number, first_s + number))
 
 
 @dataclass(frozen=True)
