@@ -3,11 +3,13 @@
 A generator sends orders with a changing rate, hot customers and heavy-tailed costs to a topic; in
 the middle third of the run it sends four times as many. The query keeps a waiting time with
 `penstock.shed` and `penstock.replay` (by Kafka's timestamps), looks up each order with
-`penstock.balance` (async, dead letters), sums up orders by customer with `penstock.aggregate`, and
-writes the sums to a second topic. `penstock.attach` scales the executors. At the end both topics
-are compared by key.
+`penstock.balance` (async, dead letters), sums up orders by customer and window with
+`penstock.aggregate`, and writes the sums to a second topic. `penstock.attach` scales the executors
+and places the state. In the middle of the run an executor is killed. At the end the topics are
+compared by customer and window.
 
     python examples/pipeline.py --seconds 60            # starts a broker and a cluster
+    python examples/pipeline.py --watch                 # with a live page
     python examples/pipeline.py --master 'local[4]'     # one process; plans are only printed
     python examples/pipeline.py --quick                 # 6 seconds, in one process
 
@@ -42,6 +44,8 @@ from penstock.spark.routed import RoutedOperator
 PARTITIONS = 8
 CUSTOMERS = 200
 EXECUTORS = 4
+KEY_GROUPS = 8
+WINDOW_S = 10
 TICK_S = 0.25
 # Time in which everything that was shed must have been answered after the last order.
 PATIENCE_S = 300
@@ -53,7 +57,7 @@ async def look_up(order: dict) -> dict:
     if order["cost_ms"] is None:
         raise ValueError("an order without a cost")
     await asyncio.sleep(order["cost_ms"] / 1000)
-    return {"customer": order["customer"], "number": order["number"]}
+    return {name: order[name] for name in ("customer", "number", "ordered")}
 
 
 class Generator(threading.Thread):
@@ -95,13 +99,16 @@ class Generator(threading.Thread):
 
 
 def orders_of(spark: SparkSession, kafka: KafkaBroker) -> DataFrame:
-    """Return the stream of orders, with Kafka's timestamps as their times of arrival."""
+    """Return the stream of orders, with Kafka's timestamps as their times.
+
+    A shed order arrives again when it is replayed, but it was ordered once.
+    """
     reader = spark.readStream.format("kafka").options(**kafka.options(ORDERS))
     frame = reader.option("maxOffsetsPerTrigger", 5_000).load()
     order = sf.from_json(frame.value.cast("string"), "customer string, number long, cost_ms double")
-    return frame.select(frame.timestamp.alias("arrived"), order.alias("order")).select(
-        "arrived", "order.*"
-    )
+    return frame.select(
+        frame.timestamp.alias("arrived"), frame.timestamp.alias("ordered"), order.alias("order")
+    ).select("arrived", "ordered", "order.*")
 
 
 def shedding(folder: Path, target: str) -> RoutedOperator:
@@ -116,13 +123,13 @@ def shedding(folder: Path, target: str) -> RoutedOperator:
 
 
 def looking_up(folder: Path) -> RoutedOperator:
-    """Return the operator that looks up orders, four at a time in each task."""
+    """Return the operator that looks up orders, two at a time in each task."""
     return penstock.balance(
         look_up,
         key="customer",
-        schema="customer string, number long",
+        schema="customer string, number long, ordered timestamp",
         instances=EXECUTORS,
-        concurrency=4,
+        concurrency=2,
         timeout="10 s",
         on_error="keep",
         errors=(folder / "errors").as_uri(),
@@ -130,9 +137,10 @@ def looking_up(folder: Path) -> RoutedOperator:
 
 
 def summed() -> RoutedOperator:
-    """Return the operator that counts orders and adds up their numbers, by customer."""
+    """Return the operator that counts orders and adds up their numbers, by customer and window."""
     return penstock.aggregate(
         key="customer",
+        window=sf.window("ordered", f"{WINDOW_S} seconds"),
         schema="orders long, numbers long",
         zero=lambda: [0, 0],
         update=lambda state, order: [state[0] + 1, state[1] + order["number"]],
@@ -157,12 +165,22 @@ class Run:
         kafka: broker that runs.
         args: command line.
         folder: folder for checkpoints, shed and failed records.
+        cluster: cluster of which an executor is killed; None for another master.
     """
 
     def __init__(
-        self, spark: SparkSession, kafka: KafkaBroker, *, args: argparse.Namespace, folder: Path
+        self,
+        spark: SparkSession,
+        kafka: KafkaBroker,
+        *,
+        args: argparse.Namespace,
+        folder: Path,
+        cluster: StandaloneCluster | None,
     ) -> None:
-        self.spark, self.kafka, self.folder = spark, kafka, folder
+        self.spark, self.kafka, self.folder, self.cluster = spark, kafka, folder, cluster
+        self.kill_s = args.seconds / 2
+        self.killed = self.moved = 0
+        self.watched = args.watch
         self.generator = Generator(kafka, args.seconds, args.rate)
         self.shedder = shedding(folder, args.target)
         self.operator = looking_up(folder)
@@ -182,9 +200,11 @@ class Run:
         )
         late = late.withColumn("replayed", sf.lit(True))
         admitted = live.unionByName(late).transform(self.shedder)
-        sums = admitted.transform(self.operator).transform(summed())
-        value = sf.to_json(sf.struct("orders", "numbers")).alias("value")
-        # The sink is at least once. The newest sum of a key counts, so repeats change nothing.
+        looked_up = admitted.transform(self.operator).withWatermark("ordered", "1 hour")
+        sums = looked_up.transform(summed())
+        start = sf.unix_millis("window.start").alias("start_ms")
+        value = sf.to_json(sf.struct("orders", "numbers", start)).alias("value")
+        # The sink is at least once. The newest sum of a window counts, so repeats change nothing.
         writer = to_topic(
             sums.select(sf.col("customer").alias("key"), value),
             self.kafka,
@@ -197,10 +217,14 @@ class Run:
         attached = penstock.attach(
             query,
             scale=penstock.scaling.Preventive(min_executors=1, max_executors=EXECUTORS),
+            place=penstock.placement.Albic(max_migrations=2),
             period="5 s",
             dry_run=self._dry_run,
             journal=self.folder / "journal.jsonl",
+            dashboard=self.watched,
         )
+        if attached.dashboard is not None:
+            print(f"live page: {attached.dashboard.url}", flush=True)
         try:
             self.generator.start()
             self._watch(query, attached)
@@ -218,11 +242,16 @@ class Run:
         return sum(one.processed + one.failed for one in self.operator.all_stats())
 
     def _watch(self, query: object, attached: object) -> None:
-        """Print the state until every order is answered."""
-        end_s = None
+        """Print the state until every order is answered; kill an executor in the middle."""
+        end_s, began_s = None, time.monotonic()
         while query.isActive:
             time.sleep(1.0)
             now = attached.stats()
+            self.moved = now.moved
+            if self.cluster and not self.killed and time.monotonic() > began_s + self.kill_s:
+                os.kill(self.cluster.executor_processes()[0], signal.SIGKILL)
+                self.killed = 1
+                print("an executor is killed", flush=True)
             # Lag is unknown until the first batch has ended.
             self.lags.append((np.nan_to_num(now.behind), np.nan_to_num(now.lag_s), now.executors))
             sent = len(self.generator.sent)
@@ -243,22 +272,26 @@ class Run:
     def page(self) -> bool:
         """Print what arrived and what came out; return whether the account is exact."""
         sent = [json.loads(one.value) for one in self.generator.sent]
-        arrived = [json.loads(one.value) for one in self.kafka.topics.read(ORDERS)]
-        good = [one for one in sent if one["cost_ms"] is not None]
+        arrived = self.kafka.topics.read(ORDERS)
         expected = {"orders": Counter(), "numbers": Counter()}
-        for one in good:
-            expected["orders"][one["customer"]] += 1
-            expected["numbers"][one["customer"]] += one["number"]
-        newest: dict[str, dict[str, int]] = {}
-        # A key has one partition, so the last message of a key is its newest sum.
-        for one in self.kafka.topics.read(SUMS):
-            newest[one.key.decode()] = json.loads(one.value)
+        for message in arrived:
+            one = json.loads(message.value)
+            if one["cost_ms"] is not None:
+                window = one["customer"], message.timestamp_ms // (1000 * WINDOW_S)
+                expected["orders"][window] += 1
+                expected["numbers"][window] += one["number"]
+        newest: dict[tuple[str, int], dict[str, int]] = {}
+        # A key has one partition, so the last message of a window is its newest sum.
+        for message in self.kafka.topics.read(SUMS):
+            one = json.loads(message.value)
+            newest[message.key.decode(), one["start_ms"] // (1000 * WINDOW_S)] = one
         letters = Counter(int(one.value) for one in self.kafka.topics.read(DEAD))
         differences = []
         for field, wanted in expected.items():
             found = Counter({key: one[field] for key, one in newest.items()})
             differences += [
-                f"{field} of {key}: {wanted[key]:,} expected, {found[key]:,} found"
+                f"{field} of {key[0]}, window {key[1]}: {wanted[key]:,} expected, "
+                f"{found[key]:,} found"
                 for key in sorted(wanted.keys() | found.keys())
                 if wanted[key] != found[key]
             ]
@@ -275,7 +308,10 @@ class Run:
 
     def _print_numbers(self, newest: dict, letters: Counter, expected: Counter) -> None:
         shed = sum(one.shed for one in self.shedder.all_stats())
-        hot, most = expected.most_common(1)[0]
+        customers = Counter()
+        for (customer, _), orders in expected.items():
+            customers[customer] += orders
+        hot, most = customers.most_common(1)[0]
         behind, lag_s, executors = (max(column) for column in zip(*self.lags, strict=True))
         ends = self.kafka.topics.ends(ORDERS)
         print(
@@ -283,11 +319,13 @@ class Run:
             f"\nsummed up                  {sum(one['orders'] for one in newest.values()):8,}"
             f"\ndead letters               {len(letters):8,}"
             f"\nshed, and replayed later   {shed:8,}"
-            f"\ncustomers                  {len(newest):8,}   ({hot} has {most:,} orders)"
+            f"\ncustomers                  {len(customers):8,}   ({hot} has {most:,} orders)"
+            f"\nsums of windows            {len(newest):8,}"
             f"\nfullest partition          {max(ends.values()):8,}   (mean "
             f"{sum(ends.values()) / len(ends):,.0f})"
             f"\nlargest lag                {behind:8,.0f}   ({lag_s:.1f} s)"
-            f"\nmost executors             {executors:8,}"
+            f"\nmost executors             {executors:8,}   ({self.killed} killed)"
+            f"\nkey groups moved           {self.moved:8,}"
         )
 
 
@@ -302,7 +340,8 @@ def session(master: str) -> SparkSession:
         .config("spark.executor.memory", "512m")
         .config("spark.executor.cores", "1")
         .config("spark.cores.max", str(EXECUTORS))
-        .config("spark.sql.shuffle.partitions", str(EXECUTORS))
+        .config("spark.sql.shuffle.partitions", str(KEY_GROUPS))
+        .config("spark.python.daemon.module", "penstock.spark.executor.daemon")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
@@ -318,6 +357,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=180, help="length of the run")
     parser.add_argument("--rate", type=float, default=100, help="orders a second, but in the spike")
     parser.add_argument("--target", default="3 s", help="mean waiting time to hold")
+    parser.add_argument("--watch", action="store_true", help="serve a live page")
     parser.add_argument("--quick", action="store_true", help="6 seconds, in one process")
     args = parser.parse_args()
     if args.quick:
@@ -332,13 +372,14 @@ def main() -> int:
             raise SystemExit(str(error)) from None
         for topic, partitions in {ORDERS: PARTITIONS, SUMS: PARTITIONS, DEAD: 1}.items():
             kafka.topics.create(topic, partitions)
-        master = args.master
+        master, cluster = args.master, None
         if master is None:
-            master = stack.enter_context(StandaloneCluster(workers=EXECUTORS)).url
+            cluster = stack.enter_context(StandaloneCluster(workers=EXECUTORS))
+            master = cluster.url
         folder = stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
         spark = session(master)
         stack.callback(spark.stop)
-        run = Run(spark, kafka, args=args, folder=Path(folder))
+        run = Run(spark, kafka, args=args, folder=Path(folder), cluster=cluster)
         run.go()
         return 0 if run.page() else 1
 

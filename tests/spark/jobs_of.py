@@ -10,6 +10,8 @@ from pathlib import Path
 
 from flows import WAIT_S
 
+from penstock.spark.lab.clusters import executors_under
+
 JOBS = Path(__file__).parent / "jobs"
 
 
@@ -57,20 +59,4 @@ def until(condition, process, job, place):
 
 def executors_of(process):
     """Executor processes among the descendants of a process."""
-    parents, commands = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                status = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(status.rsplit(")", 1)[1].split()[1])
-                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
-
-    def ours(pid):
-        while pid in parents:
-            if pid == process.pid:
-                return True
-            pid = parents[pid]
-        return False
-
-    backend = b"CoarseGrainedExecutorBackend"
-    return [pid for pid, command in commands.items() if backend in command and ours(pid)]
+    return executors_under(process.pid)

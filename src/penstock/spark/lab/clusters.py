@@ -1,5 +1,6 @@
 """A standalone Spark cluster on one machine, for tests and examples."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from penstock.spark.lab.service import Service
 _HOST = "127.0.0.1"
 _START_S = 300.0
 _MASTER = "org.apache.spark.deploy.master.Master"
+_EXECUTOR = b"CoarseGrainedExecutorBackend"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
@@ -66,6 +68,10 @@ class StandaloneCluster(Service):
             self.stop()
             raise
         return self
+
+    def executor_processes(self) -> list[int]:
+        """Return the processes of executors, for example to kill one; Linux only."""
+        return [one for process in self._processes for one in executors_under(process.pid)]
 
     def stop(self) -> None:
         """End all processes, and remove their files."""
@@ -120,6 +126,27 @@ class StandaloneCluster(Service):
         raise PenstockError(
             f"the cluster's {name} did not start (it has {_START_S:g} s): {' '.join(last)}"
         )
+
+
+def executors_under(pid: int) -> list[int]:
+    """Return the executor processes among the descendants of a process; Linux only."""
+    parents, commands = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            # A process may end while its files are read.
+            with contextlib.suppress(OSError):
+                status = (entry / "stat").read_text()
+                parents[int(entry.name)] = int(status.rsplit(")", 1)[1].split()[1])
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+
+    def below(one: int) -> bool:
+        while one in parents:
+            if one == pid:
+                return True
+            one = parents[one]
+        return False
+
+    return [one for one, command in commands.items() if _EXECUTOR in command and below(one)]
 
 
 def free_port() -> int:
