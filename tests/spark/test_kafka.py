@@ -7,6 +7,8 @@ from collections import Counter
 
 import pytest
 from flows import WAIT_S
+from jobs_of import finished, started
+from jobs_of import until as job_until
 from pyspark.sql import functions as sf
 
 import penstock
@@ -134,6 +136,52 @@ def test_every_record_comes_out_or_is_a_dead_letter_and_repeats_are_recognised(
     written(dead, kafka, "dead", tmp_path / "dead-checkpoint")
     letters = [(one.key.decode(), one.value.decode()) for one in kafka.topics.read("dead")]
     assert Counter(letters) == Counter((one.key, one.value) for one in failed)
+
+
+def committed(folder):
+    return [one.name for one in (folder / "commits").glob("*") if one.name.isdigit()]
+
+
+def test_a_killed_driver_repeats_messages_and_the_reader_drops_them(spark, kafka, tmp_path):
+    for topic in ("killed", "killed-out"):
+        kafka.topics.create(topic, 2)
+    sent = [Outgoing(f"k{n % 7}", str(n), n % 2) for n in range(200)]
+    kafka.topics.send("killed", sent)
+    arguments = tmp_path, kafka.address, "killed", "killed-out"
+    with started("kafka", *arguments) as process:
+        # The second batch waits for a record, while its other tasks have written theirs.
+        job_until(
+            lambda: sum(kafka.topics.ends("killed-out").values()) > 60,
+            process,
+            "kafka",
+            tmp_path,
+        )
+        assert committed(tmp_path / "checkpoint") == ["0"]
+    (tmp_path / "go").touch()
+    finished("kafka", *arguments)
+    assert sum(kafka.topics.ends("killed-out").values()) > len(sent)
+
+    frame = spark.readStream.format("kafka").options(**kafka.options("killed-out")).load()
+    answer = sf.from_json(
+        frame.value.cast("string"), "key string, number string, partition int, offset long"
+    )
+    once = (
+        frame.select("timestamp", answer.alias("answer"))
+        .select("timestamp", "answer.*")
+        .withWatermark("timestamp", "1 hour")
+        .dropDuplicatesWithinWatermark(["partition", "offset"])
+    )
+    rows = []
+    query = (
+        once.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        .option("checkpointLocation", str(tmp_path / "reader"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(WAIT_S)
+    assert Counter((one.key, one.number) for one in rows) == Counter(
+        (one.key, one.value) for one in sent
+    )
 
 
 class Gate:
