@@ -115,10 +115,11 @@ def run(job: str, logs: Path, *, batches: int, more: tuple[str, ...] = ()) -> No
 
 
 def diagnosed(logs: Path) -> Diagnosis:
-    """Diagnose the longest query of the only log in a folder."""
+    """Diagnose the streaming query, or the longest one, of the only log in a folder."""
     (log,) = find_logs(logs)
     found = diagnose(read_log(log))
-    return replace(found, queries=[max(found.queries, key=lambda query: query.duration_s)])
+    chosen = max(found.queries, key=lambda query: (query.streaming, query.duration_s))
+    return replace(found, queries=[chosen])
 
 
 def late(found: Diagnosis) -> Diagnosis:

@@ -258,7 +258,7 @@ def garbage_collection(run: Run) -> None:
         spark__sql__objectHashAggregate__sortBased__fallbackThreshold="1000000",
     )
     for _ in range(run.batches // 2):
-        pairs = spark.range(0, 1_600_000, 1, 2).selectExpr("id % 3000 AS key", "uuid() AS word")
+        pairs = spark.range(0, 2_600_000, 1, 2).selectExpr("id % 3000 AS key", "uuid() AS word")
         lists = pairs.groupBy("key").agg({"word": "collect_list"})
         lists.write.format("noop").mode("overwrite").save()
 
