@@ -79,3 +79,23 @@ def test_mistakes_are_refused():
         Factoring(2, servers=0)
     with pytest.raises(PenstockError, match=r"grouping must have servers=1.*simulate_batches"):
         simulate(Proactive(1, servers=2), stream)
+
+
+@pytest.mark.parametrize("kind", [Factoring, Proactive])
+def test_the_servers_of_a_task_take_the_longest_records_first(kind):
+    """Long records come last in the stream; a queue in its order would wait for them."""
+    costs_ms = [10.0] * 80 + [100.0]
+    keys = [0] * 80 + [1]
+    stream = Stream.of(keys * 6, costs_ms * 6)
+    found = simulate_batches(
+        kind(instances=1, servers=4),
+        stream,
+        records=len(keys),
+        workers=[Worker()],
+        servers=4,
+        overheads=FREE,
+    )
+    assert found.duration_ms[0] == pytest.approx(makespan(costs_ms, 4))
+    longest_first = makespan(sorted(costs_ms, reverse=True), 4)
+    assert found.duration_ms[-1] == pytest.approx(longest_first)
+    assert longest_first < makespan(costs_ms, 4)

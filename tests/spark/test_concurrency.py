@@ -2,12 +2,14 @@
 
 import asyncio
 import heapq
+import itertools
 import threading
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from flows import NUMBERED, bag, numbered
+from flows import NUMBERED, bag, hash_of, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import PythonException
@@ -16,10 +18,11 @@ from pyspark.sql.types import StructType
 
 import penstock
 from penstock.errors import PenstockError
-from penstock.policies.grouping import Factoring, Proactive
+from penstock.policies.grouping import Factoring, Grouping, Proactive
 from penstock.shedding import LoadAware, average
 from penstock.spark.executor.awaiting import Awaiting
 from penstock.spark.executor.function import UserFunction
+from penstock.spark.executor.records import joined
 from penstock.spark.executor.threads import Threads
 
 SCHEMA = StructType().add("entity", "string").add("n", "integer")
@@ -43,7 +46,7 @@ def outcomes(call, count, *, concurrency, goes_on=True, timeout_s=None):
         timeout_s=timeout_s,
     )
     kind = Awaiting if awaits else Threads
-    return list(kind(goes_on=goes_on).calls(function, rows(count)))
+    return list(kind(goes_on=goes_on).calls(function, rows(count), range(count)))
 
 
 def meeting(parties):
@@ -301,3 +304,57 @@ def test_a_failed_record_fails_the_query_and_names_itself(spark):
     message = r"'failing' failed on the record with key \{'entity': 'e5'\}: ValueError: broken"
     with pytest.raises(PythonException, match=message):
         numbered(spark, 60).transform(op).collect()
+
+
+def by_hash():
+    """A grouping of one instance that expects records to last as long as their hashes say."""
+
+    # Inside of a function, so that executors get the class itself.
+    class ByHash(Grouping):
+        def route(self, keys, now_ms=None):
+            return np.zeros(np.size(keys), dtype=np.int32)
+
+        def possible_ms(self, keys):
+            return 1.0 + (keys % 100)
+
+    return ByHash(instances=1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("arrow", ["10000", "20"], ids=["one Arrow batch", "several"])
+def test_a_task_starts_the_longest_records_of_all_arrow_batches_first(spark, arrow):
+    class Counting:
+        def open(self, context):
+            self.calls = itertools.count()
+
+        async def __call__(self, record):
+            return {"entity": record["entity"], "n": next(self.calls)}
+
+    op = penstock.balance(
+        Counting(), key="entity", schema=NUMBERED, grouping=by_hash(), concurrency=3
+    )
+    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, arrow)
+    try:
+        found = numbered(spark, 90, entities=30).transform(op).collect()
+    finally:
+        spark.conf.set(setting, before)
+    started = [row["entity"] for row in sorted(found, key=lambda row: row["n"])]
+    lengths = (hash_of(spark, *started) % 100).tolist()
+    assert len(lengths) == 90
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_small_arrow_batches_are_joined_up_to_a_limit(monkeypatch):
+    def sizes(*records):
+        batches = (pa.RecordBatch.from_pydict({"n": list(range(one))}) for one in records)
+        return [len(batch) for batch in joined(batches)]
+
+    monkeypatch.setattr("penstock.spark.executor.records._RECORDS", 100)
+    assert sizes() == []
+    assert sizes(5) == [5]
+    assert sizes(40, 40, 40, 7) == [120, 7]
+    assert sizes(250, 60) == [250, 60]
+    monkeypatch.setattr("penstock.spark.executor.records._BYTES", 100)
+    assert sizes(10, 10, 10) == [20, 10]

@@ -362,7 +362,7 @@ async def fetched(record):
 
 def awaited(call, count, goes_on=True, **more):
     awaiting = Awaiting(goes_on=goes_on)
-    return list(awaiting.calls(function(call, awaits=True, **more), rows(count)))
+    return list(awaiting.calls(function(call, awaits=True, **more), rows(count), range(count)))
 
 
 def test_awaited_records_have_outcomes_in_their_order():
@@ -404,9 +404,9 @@ def test_a_call_that_does_not_end_is_an_error_of_its_record(call, message):
 
 
 def test_called_records_have_outcomes_in_their_order():
-    found = list(one_by_one(function(lambda row: [row, row], "row"), rows(2)))
+    found = list(one_by_one(function(lambda row: [row, row], "row"), rows(2), range(2)))
     assert [one.returned for _, one in found] == [[row.asDict()] * 2 for row in rows(2)]
-    [(_, failed)] = one_by_one(function(lambda record: 3), rows(1))
+    [(_, failed)] = one_by_one(function(lambda record: 3), rows(1), range(1))
     assert isinstance(failed.error, TypeError)
 
 
@@ -418,7 +418,7 @@ def test_a_blocking_call_is_noticed():
         return record
 
     awaiting = Awaiting(goes_on=True)
-    list(awaiting.calls(function(blocking, awaits=True), rows(1)))
+    list(awaiting.calls(function(blocking, awaits=True), rows(1), range(1)))
     assert awaiting.stalled_s > 0.15
 
 

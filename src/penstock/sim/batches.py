@@ -165,8 +165,9 @@ class BatchRun:
                 clock_ms += self._routing_ms()
             sizes = self._sizes(operator.grouping, chosen)
             tasks = self._route(operator.grouping, keys, sizes)
+            work_ms = self._work_of_tasks(operator.grouping, keys, own_ms, tasks=tasks, sizes=sizes)
             ran, clock_ms = self._execute(
-                operator.grouping.tasks, tasks, own_ms, start_ms=clock_ms + self._overheads.stage_ms
+                tasks, work_ms, start_ms=clock_ms + self._overheads.stage_ms
             )
             measured = _Measured(keys, own_ms, sizes)
             self._teach(operator.grouping, measured, tasks=tasks, ran=ran)
@@ -215,11 +216,39 @@ class BatchRun:
             out[part] = found
         return out
 
-    def _execute(
-        self, count: int, tasks: Int32, costs_ms: Float64, *, start_ms: float
-    ) -> tuple[Tasks, float]:
-        """Run the tasks of one operator; return those that had records, and the time of the end."""
-        work_ms = _work_of_tasks(tasks, costs_ms, count=count, servers=self._servers)
+    def _work_of_tasks(
+        self,
+        grouping: Grouping,
+        keys: Int64,
+        costs_ms: Float64,
+        *,
+        tasks: Int32,
+        sizes: Float64 | None,
+    ) -> Float64:
+        """Return how long each task takes; several servers take the longest records first."""
+        count = grouping.tasks
+        if self._servers == 1:
+            return np.bincount(tasks, weights=costs_ms, minlength=count).astype(np.float64)
+        more = {} if sizes is None else {"sizes": sizes}
+        possible_ms = grouping.possible_ms(keys, **more)
+        order = np.argsort(tasks, kind="stable")
+        if possible_ms is not None:
+            order = np.lexsort((-possible_ms, tasks))
+        bounds = np.searchsorted(tasks[order], np.arange(count + 1))
+        one = np.ones(self._servers)
+        return np.array(
+            [makespan(costs_ms[order[bounds[i] : bounds[i + 1]]], one, 0.0) for i in range(count)]
+        )
+
+    def _execute(self, tasks: Int32, work_ms: Float64, *, start_ms: float) -> tuple[Tasks, float]:
+        """Run the tasks of one operator; return those that had records, and the time of the end.
+
+        Args:
+            tasks: task of each record.
+            work_ms: time of each task.
+            start_ms: time at which the first tasks start.
+        """
+        count = work_ms.size
         records = np.bincount(tasks, minlength=count)
         # A scheduler offers free slots in a random order.
         slots = self._rng.permutation(self._slots.size)
@@ -289,18 +318,6 @@ class BatchRun:
             ideal_ms=np.array(self._ideal_ms),
             tasks=_concatenated(self._tasks),
         )
-
-
-def _work_of_tasks(tasks: Int32, costs_ms: Float64, *, count: int, servers: int) -> Float64:
-    """Return how long each task takes, whose servers take its records in their order."""
-    if servers == 1:
-        return np.bincount(tasks, weights=costs_ms, minlength=count).astype(np.float64)
-    order = np.argsort(tasks, kind="stable")
-    bounds = np.searchsorted(tasks[order], np.arange(count + 1))
-    one = np.ones(servers)
-    return np.array(
-        [makespan(costs_ms[order[bounds[i] : bounds[i + 1]]], one, 0.0) for i in range(count)]
-    )
 
 
 def _waits_ms(tasks: Int32, spent_ms: Float64, ran: Tasks) -> Float64:

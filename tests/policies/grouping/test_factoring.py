@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 from penstock.grouping import Factoring, Proactive
 from penstock.policies.costs import SpaceSaving
 from penstock.policies.feedback import Feedback
-from penstock.policies.grouping.divisions import Division, Records, divide
+from penstock.policies.grouping.divisions import Division, Records, Rehearsal, divide, rehearse
 from penstock.policies.grouping.list_scheduling import Ran, list_schedule, makespan
 
 COSTS = st.lists(st.floats(0.01, 1_000), min_size=1, max_size=60)
@@ -207,3 +207,63 @@ def test_without_a_tail_it_is_the_longest_first_rule_of_posg():
 def test_bad_parameters_are_refused(params, message):
     with pytest.raises(PenstockError, match=message):
         Factoring(2, **params)
+
+
+def plain_rehearsal(records, division, rehearsal):
+    """The mean duration of a batch whose tasks have several servers, with heaps."""
+    out = np.empty(records.order.size, dtype=np.int32)
+    divide(records, division, np.zeros(division.equal), out)
+    equal, draws = division.equal // rehearsal.servers, len(rehearsal.drawn_ms)
+    durations = []
+    for draw in range(draws):
+        free = {}
+        for i in records.order:
+            for router in range(rehearsal.routers):
+                task = int(out[i]) // rehearsal.servers
+                task = task if task >= equal else (task - router) % equal
+                servers = free.setdefault(task, [0.0] * rehearsal.servers)
+                cost = rehearsal.drawn_ms[(draw + router) % draws][i]
+                heapq.heapreplace(servers, servers[0] + cost)
+        tasks = [max(free.get(task, [0.0])) for task in range(max(free, default=0) + 1)]
+        tasks += [0.0] * (equal - len(tasks))
+        slowdown = rehearsal.slowdown[draw]
+        durations.append(makespan(np.array(tasks), slowdown, rehearsal.overhead_ms))
+    return float(np.mean(durations))
+
+
+@given(
+    COSTS,
+    st.sampled_from([1.0, 0.6, 0.3]),
+    st.integers(1, 3),
+    st.integers(2, 4),
+    st.integers(1, 3),
+)
+def test_a_rehearsed_task_ends_when_its_last_server_ends(costs, first, slots, servers, routers):
+    """The servers of a task cannot go on to the next task while one of them is busy."""
+    rng = np.random.default_rng(7)
+    records = Records(np.array(costs), np.argsort(-np.array(costs), kind="stable"))
+    division = Division(first, slots * servers, 3.0, 4 * servers)
+    rehearsal = Rehearsal(
+        drawn_ms=np.array(costs) * rng.lognormal(0, 0.5, (3, len(costs))),
+        slowdown=rng.uniform(1, 2, (3, slots)),
+        overhead_ms=5.0,
+        routers=routers,
+        servers=servers,
+    )
+    expected = plain_rehearsal(records, division, rehearsal)
+    assert rehearse(records, division, rehearsal) == pytest.approx(expected)
+
+
+def test_servers_that_wait_for_each_other_make_tails_rare():
+    """One server takes a tail of tasks for uncertain costs; sixteen even out most of them."""
+    keys = np.arange(400) % 2
+    one = division_of(taught(4, [[5.0, 300.0], [20.0, 5.0]]), keys)
+    several = division_of(taught(4, [[5.0, 300.0], [20.0, 5.0]], servers=16), keys)
+    assert (several < 4).sum() > (one < 4).sum()
+
+
+def test_the_possible_cost_of_a_record_has_its_uncertainty():
+    grouping = taught(2, [[20.0], [1.0, 39.0], [5.0]], servers=2)
+    possible_ms = grouping.possible_ms([0, 1, 2])
+    assert np.argsort(-possible_ms).tolist() == [1, 0, 2]
+    assert Factoring(2, servers=2).possible_ms([0, 1]) is None

@@ -71,6 +71,14 @@ class Grouping(Learner, ABC):
         """
         return self.route(keys)
 
+    def possible_ms(self, keys: npt.ArrayLike) -> Float64 | None:
+        """Return how long each record may take; None if that is unknown.
+
+        Called by a task that executes several records at a time, which takes the longest first; by
+        the simulator of micro-batches.
+        """
+        return None
+
     @property
     def tasks(self) -> int:
         """Number of tasks that records may go to: one for each instance by default.

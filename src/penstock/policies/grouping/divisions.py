@@ -8,6 +8,9 @@ from penstock.policies.grouping.greedy import least_loaded
 from penstock.policies.grouping.list_scheduling import makespan
 from penstock.policies.kernels import Float64, Int32, Int64, kernel
 
+# Records whose servers are rehearsed one by one.
+_REHEARSED = 10_000
+
 
 class Records(NamedTuple):
     """Records that arrive together.
@@ -45,12 +48,15 @@ class Rehearsal(NamedTuple):
         slowdown: slowdown of each slot, a row for each draw.
         overhead_ms: time of a slot for each task besides its records.
         routers: number of routers, which are assumed to have records of the same kind.
+        servers: number of records that a task executes at a time. So many tasks of the division in
+            a row are one task of the engine.
     """
 
     drawn_ms: Float64
     slowdown: Float64
     overhead_ms: float
     routers: int
+    servers: int
 
 
 @kernel
@@ -127,22 +133,57 @@ def rehearse(records: Records, division: Division, rehearsal: Rehearsal) -> floa
 
     All routers divide their records in the same way, and begin at different first tasks.
     """
-    draws = rehearsal.slowdown.shape[0]
+    draws, servers = rehearsal.slowdown.shape[0], rehearsal.servers
     out = np.empty(records.order.size, dtype=np.int32)
     divide(records, division, np.zeros(division.equal), out)
-    tasks = max(division.equal, out.max() + 1)
+    equal = division.equal // servers
+    tasks = equal
+    for i in range(out.size):
+        out[i] //= servers
+        tasks = max(tasks, out[i] + 1)
     own_ms = np.zeros((draws, tasks))
     for d in range(draws):
         for i in range(out.size):
-            own_ms[d, out[i]] += rehearsal.drawn_ms[d, i]
+            own_ms[d, out[i]] += rehearsal.drawn_ms[d, i] / servers
     total_ms = 0.0
     for d in range(draws):
         work_ms = np.zeros(tasks)
         for router in range(rehearsal.routers):
             row = (d + router) % draws
-            for task in range(division.equal):
-                work_ms[task] += own_ms[row, (task + router) % division.equal]
-            for task in range(division.equal, tasks):
+            for task in range(equal):
+                work_ms[task] += own_ms[row, (task + router) % equal]
+            for task in range(equal, tasks):
                 work_ms[task] += own_ms[row, task]
+        if servers > 1:
+            _add_idle(records, out, rehearsal, d, equal, work_ms)
         total_ms += makespan(work_ms, rehearsal.slowdown[d], rehearsal.overhead_ms)
     return float(total_ms / draws)
+
+
+@kernel
+def _add_idle(
+    records: Records, tasks: Int32, rehearsal: Rehearsal, draw: int, equal: int, work_ms: Float64
+) -> None:
+    """Add the time in which servers of a task wait for its last records.
+
+    The servers of a task take the longest records first. The time depends on the last records of
+    the task only, so of many routers the first ones are enough.
+
+    Args:
+        records: records of one router.
+        tasks: task of each record.
+        rehearsal: what the division is rehearsed with.
+        draw: number of the draw.
+        equal: number of tasks that start first.
+        work_ms: mean time of the servers of each task, moved on in place to its duration.
+    """
+    draws = rehearsal.slowdown.shape[0]
+    free_ms = np.zeros((work_ms.size, rehearsal.servers))
+    some = max(1, min(rehearsal.routers, _REHEARSED // max(1, tasks.size)))
+    for i in records.order:
+        for router in range(some):
+            task = tasks[i] if tasks[i] >= equal else (tasks[i] - router) % equal
+            server = least_loaded(free_ms[task])
+            free_ms[task, server] += rehearsal.drawn_ms[(draw + router) % draws, i]
+    for task in range(work_ms.size):
+        work_ms[task] += free_ms[task].max() - free_ms[task].mean()

@@ -30,8 +30,9 @@ _LEAST = 2.0
 # of the estimate is cut, because the first task of a Python worker takes seconds.
 _OVERHEAD_MS = 10.0
 _WEIGHT, _BELIEVED = 0.05, 5.0
-# Tasks of the tail for each instance; with many instances there are fewer.
-_PER_INSTANCE, _MANY = 5, 256
+# Tasks of the tail for each instance; with many instances there are fewer. Instances with several
+# servers need fewer, too: each of their tasks is a queue of its own, and empty tasks cost time.
+_PER_INSTANCE, _PER_SEVERAL, _MANY = 5, 2, 256
 _MOST_TAIL = 100_000
 
 
@@ -59,8 +60,8 @@ class Factoring(Proactive):
 
     Args:
         instances: number of instances k that execute tasks, >= 1.
-        tail: largest number of tasks after the first k, >= 0; None for five per instance, and
-            fewer with many instances.
+        tail: largest number of tasks after the first k, >= 0; None for five per instance, two
+            with several servers, and fewer with many instances.
         caution: factor by which costs may differ more than is known, >= 0.
         capacity: entries of the cost model of an instance, >= 1, 32 bytes each. The grouping's
             model has `instances` times as many, at most 65,535.
@@ -136,7 +137,8 @@ class Factoring(Proactive):
     def tasks(self) -> int:
         """Tasks of all instances, and those of the tail."""
         k = self.instances
-        tail = min(_PER_INSTANCE * k, _MANY + k) if self.tail is None else self.tail
+        each = _PER_INSTANCE if self.servers == 1 else _PER_SEVERAL
+        tail = min(each * k, _MANY + k) if self.tail is None else self.tail
         return k + tail
 
     def expect(self, records: float) -> None:
@@ -166,6 +168,15 @@ class Factoring(Proactive):
             self._loads_ms = idle_clocks(equal, self._router * self.servers)
         divide(records, self._division(self._chosen, share), self._loads_ms, out)
         return out if self.servers == 1 else out // np.int32(self.servers)
+
+    def possible_ms(
+        self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None
+    ) -> Float64 | None:
+        """Return expected cost plus standard deviation; None before anything is known."""
+        if not self.running:
+            return None
+        costs_ms, spread_ms = self._costs_and_spread(checked(keys, None)[0], sizes)
+        return costs_ms + spread_ms
 
     def _try(self, keys: Int64) -> None:
         self._overhead_ms[0] = 0.0  # a tail always pays, so that rehearsals are compiled, too
@@ -203,6 +214,7 @@ class Factoring(Proactive):
             slowdown=self._speeds(rng),
             overhead_ms=overhead_ms,
             routers=max(1, round(1 / share)),
+            servers=self.servers,
         )
         known = [one for one in _CANDIDATES if one[1] * self.instances < self.tasks]
         durations_ms = [rehearse(records, self._division(one, share), rehearsal) for one in known]
@@ -214,7 +226,7 @@ class Factoring(Proactive):
         known = self._costs.slowdown[heard] if heard.any() else np.ones(1)
         slots = np.resize(known, self.instances)
         drawn: Float64 = rng.permuted(np.tile(slots, (_DRAWS, 1)), axis=1)
-        return np.repeat(drawn, self.servers, axis=1)
+        return drawn
 
     def slowdown_of(self, worker: int) -> float:
         """Return the learnt slowdown of a worker; NaN before its first message."""

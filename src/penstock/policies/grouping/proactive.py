@@ -170,6 +170,12 @@ class Proactive(CostLearner, Grouping):
         servers = longest_first(costs_ms, self._server_ms, np.repeat(slowdown, self.servers))
         return servers // np.int32(self.servers)
 
+    def possible_ms(
+        self, keys: npt.ArrayLike, sizes: npt.ArrayLike | None = None
+    ) -> Float64 | None:
+        """Return the expected cost of each record; None before anything is known."""
+        return self._costs.estimate(keys, sizes) if self.running else None
+
     def begin(self, router: int) -> None:
         """Set all clocks to idle."""
         self._clock_ms[:] = idle_clocks(self.instances, router)

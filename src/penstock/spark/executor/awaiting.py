@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pyspark.sql import Row
@@ -50,23 +50,25 @@ class Awaiting:
         with Awaiting._lock:
             return cls.runner().run(awaited)
 
-    def calls(self, function: UserFunction, rows: list[Row]) -> Outcomes:
+    def calls(self, function: UserFunction, rows: list[Row], order: Sequence[int]) -> Outcomes:
         """Await the function for each record; return outcomes in the order of the records.
 
-        `function.concurrency` calls are under way at a time. If a failed call ends the task, the
-        others are cancelled, and only its outcome is returned.
+        Calls start in `order`, and `function.concurrency` of them are under way at a time. If a
+        failed call ends the task, the others are cancelled, and only its outcome is returned.
         """
-        outcomes = self.run(self._all(function, rows))
+        outcomes = self.run(self._all(function, rows, order))
         failed = [one for one in outcomes if one[1].error is not None]
         return iter(sorted(outcomes) if self._goes_on or not failed else failed[:1])
 
-    async def _all(self, function: UserFunction, rows: list[Row]) -> list[tuple[int, Outcome]]:
+    async def _all(
+        self, function: UserFunction, rows: list[Row], order: Sequence[int]
+    ) -> list[tuple[int, Outcome]]:
         """Await all calls, and notice how long the loop stands still meanwhile."""
         heart = asyncio.create_task(self._beat())
         # The heart must beat once before the first call, or it would not notice its first step.
         await asyncio.sleep(0)
         outcomes: list[tuple[int, Outcome]] = []
-        numbers = iter(range(len(rows)))
+        numbers = iter(order)
 
         async def serve() -> bool:
             """Take the next record again and again; return whether all is well."""

@@ -1,7 +1,7 @@
 """Calls of a function that takes single records: one by one, in threads, or awaited."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.sql import Row
@@ -27,13 +27,14 @@ class Outcome(NamedTuple):
 
 # Numbers of records with the outcomes of their calls.
 Outcomes = Iterator[tuple[int, Outcome]]
-Calls = Callable[[UserFunction, list[Row]], Outcomes]
+# Calls of a function for all records, which start in the order of some numbers of records.
+Calls = Callable[[UserFunction, list[Row], Sequence[int]], Outcomes]
 
 
-def one_by_one(function: UserFunction, rows: list[Row]) -> Outcomes:
-    """Call the function for each record, in the order of the records."""
-    for number, row in enumerate(rows):
-        yield number, called(function, row)
+def one_by_one(function: UserFunction, rows: list[Row], order: Sequence[int]) -> Outcomes:
+    """Call the function for one record after the other."""
+    for number in order:
+        yield number, called(function, rows[number])
 
 
 def called(function: UserFunction, row: Row) -> Outcome:

@@ -12,6 +12,9 @@ from penstock.spark.executor.columns import ARRIVAL, KEY, PARTITION, SIZE
 
 Batches = Iterator[pa.RecordBatch]
 
+# Joined Arrow batches have at least so many records or bytes: what Spark's own ones have at most.
+_RECORDS, _BYTES = 10_000, 16 << 20
+
 
 class Records(NamedTuple):
     """The records of one Arrow batch.
@@ -39,6 +42,18 @@ def partition_of(batches: Batches) -> tuple[int | None, Batches]:
     if first is None:
         return None, batches
     return int(first.column(PARTITION)[0].as_py()), itertools.chain([first], batches)
+
+
+def joined(batches: Batches) -> Batches:
+    """Join small Arrow batches, so that several calls at a time seldom wait for the last ones."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _RECORDS or sum(one.nbytes for one in held) >= _BYTES:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
 
 
 def records_of_batch(schema: StructType, batch: pa.RecordBatch) -> Records:

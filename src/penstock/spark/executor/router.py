@@ -186,7 +186,7 @@ class _Router:
 
     def _tasks(self, keys: Int64, sizes: Float64 | None) -> Int32:
         """Return the tasks of records, in the form that Spark needs."""
-        found = self._grouping.route_together(keys, **_sizes_for(self._grouping, sizes))
+        found = self._grouping.route_together(keys, **sizes_for(self._grouping, sizes))
         refuse_unknown_tasks(self._grouping, found, records=keys.size)
         return found.astype(np.int32, copy=False)
 
@@ -198,7 +198,7 @@ class _Router:
         self._protected += int(protected.sum())
         arrived_ms = np.where(undated | early, self._now_ms, arrival_ms)
         now_ms = np.full(protected.size, self._now_ms)
-        more = _sizes_for(shedder, taken.get(SIZE))
+        more = sizes_for(shedder, taken.get(SIZE))
         admitted = shedder.admit_together(taken[KEY], arrived_ms, now_ms, protected, **more)
         refuse_misfit(shedder, admitted, most=protected.size, least=protected.size)
         self._shed += protected.size - int(admitted.sum())
@@ -222,7 +222,7 @@ class _Router:
         )
 
 
-def _sizes_for(policy: Learner, sizes: Float64 | None) -> dict[str, Float64]:
+def sizes_for(policy: Learner, sizes: Float64 | None) -> dict[str, Float64]:
     """Return sizes as an argument, for a policy that asks for them."""
     return {} if sizes is None or not policy.sized else {"sizes": sizes}
 

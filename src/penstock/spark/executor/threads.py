@@ -4,6 +4,7 @@ import math
 import queue
 import threading
 import time
+from collections.abc import Sequence
 
 from pyspark.sql import Row
 
@@ -21,12 +22,13 @@ class Threads:
     def __init__(self, *, goes_on: bool) -> None:
         self._goes_on = goes_on
 
-    def calls(self, function: UserFunction, rows: list[Row]) -> Outcomes:
+    def calls(self, function: UserFunction, rows: list[Row], order: Sequence[int]) -> Outcomes:
         """Call the function for each record; return outcomes in the order of the records.
 
-        If a failed call ends the task, no more calls start, and only its outcome is returned.
+        Calls start in `order`. If a failed call ends the task, no more calls start, and only its
+        outcome is returned.
         """
-        run = _Run(function, rows)
+        run = _Run(function, rows, order)
         outcomes: dict[int, Outcome] = {}
         try:
             while len(outcomes) < len(rows):
@@ -43,18 +45,19 @@ class _Run:
     """The calls for the records of one Arrow batch.
 
     A call that takes too long is given up: Python cannot end a thread. Its thread takes no more
-    records, and another one takes its place. `_lock` guards the number of the next record.
+    records, and another one takes its place. `_lock` guards the numbers of the next records.
 
     Args:
         function: the user's function.
         rows: the records.
+        order: numbers of the records, in the order in which their calls start.
     """
 
-    def __init__(self, function: UserFunction, rows: list[Row]) -> None:
+    def __init__(self, function: UserFunction, rows: list[Row], order: Sequence[int]) -> None:
         self._function = function
         self._rows = rows
         self._lock = threading.Lock()
-        self._next = 0
+        self._next = iter(order)
         self._started_s: dict[int, float] = {}
         self._done: queue.SimpleQueue[tuple[int, Outcome]] = queue.SimpleQueue()
         for _ in range(min(function.concurrency, len(rows))):
@@ -66,11 +69,10 @@ class _Run:
     def _take(self) -> int | None:
         """Return the number of the next record; None if there is none."""
         with self._lock:
-            if self._next >= len(self._rows):
-                return None
-            self._next += 1
-            self._started_s[self._next - 1] = time.perf_counter()
-            return self._next - 1
+            number = next(self._next, None)
+            if number is not None:
+                self._started_s[number] = time.perf_counter()
+            return number
 
     def _serve(self) -> None:
         while (number := self._take()) is not None:
@@ -129,4 +131,4 @@ class _Run:
     def stop(self) -> None:
         """Start no more calls."""
         with self._lock:
-            self._next = len(self._rows)
+            self._next = iter(())

@@ -1,13 +1,15 @@
 """The operator stage: calls the user's function, and measures the cost of each record."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
+from penstock.policies.grouping.base import order_by_length
+from penstock.policies.kernels import Float64
 from penstock.spark.executor.arrow import rows_of_arrow
 from penstock.spark.executor.awaiting import Awaiting
 from penstock.spark.executor.batch_forms import run_batches, run_iterator
@@ -17,13 +19,24 @@ from penstock.spark.executor.forms import is_iterator_form, is_record_form
 from penstock.spark.executor.function import UserFunction
 from penstock.spark.executor.lifecycle import opened
 from penstock.spark.executor.meter import Meter
-from penstock.spark.executor.records import Batches, Records, partition_of, records_of_batch
+from penstock.spark.executor.records import (
+    Batches,
+    Records,
+    joined,
+    partition_of,
+    records_of_batch,
+)
 from penstock.spark.executor.reporting import Reports
+from penstock.spark.executor.router import control_of, sizes_for
 from penstock.spark.executor.spec import OperatorSpec
+from penstock.spark.executor.task import task_id
 from penstock.spark.executor.threads import Threads
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
+
+# Possible costs of records; None if nothing is known.
+Expecting = Callable[[Records], Float64 | None]
 
 # Returned records that a task holds before it passes them on.
 _ROWS = 10_000
@@ -43,12 +56,14 @@ def executing(
         if instance is None:
             return
         meter = Meter(spec, instance, reports, servers=function.concurrency)
-        taken = _taken(function, meter, batches)
+        several = function.concurrency > 1
+        possible_ms = _expecting(spec, instance) if several else None
+        taken = _taken(function, meter, joined(batches) if several else batches)
         with (
             opened(spec, function, instance) as called,
             TaskErrors(spec, function, on_error, instance=instance) as errors,
         ):
-            for returned in _run(called, meter, errors, taken=taken):
+            for returned in _run(called, meter, errors, taken=taken, possible_ms=possible_ms):
                 meter.emitted += returned.num_rows
                 yield returned
             errors.check(meter.executed)
@@ -64,17 +79,50 @@ def _taken(function: UserFunction, meter: Meter, batches: Batches) -> Iterator[R
         yield records
 
 
+def _expecting(spec: OperatorSpec, instance: int) -> Expecting:
+    """Return the function by which an instance with several servers orders its records."""
+    grouping = control_of(spec, task_id(spec, instance)).policies.grouping
+
+    def possible_ms(records: Records) -> Float64 | None:
+        return grouping.possible_ms(records.keys, **sizes_for(grouping, records.sizes))
+
+    return possible_ms
+
+
+def _order(records: Records, possible_ms: Expecting | None, servers: int) -> Sequence[int]:
+    """Return the order in which records are called: the longest first, if that is known.
+
+    Short records come last, so that all servers end nearly together.
+    """
+    expected_ms = None if possible_ms is None else possible_ms(records)
+    found = None
+    if expected_ms is not None:
+        found = order_by_length(expected_ms, float(expected_ms.sum()) / servers)
+    return range(records.keys.size) if found is None else found.tolist()
+
+
 def _run(
-    function: UserFunction, meter: Meter, errors: TaskErrors, *, taken: Iterator[Records]
+    function: UserFunction,
+    meter: Meter,
+    errors: TaskErrors,
+    *,
+    taken: Iterator[Records],
+    possible_ms: Expecting | None,
 ) -> Batches:
     if is_iterator_form(function.form):
         return run_iterator(function, meter, taken)
-    run = _run_records if is_record_form(function.form) else run_batches
-    return run(function, meter, errors, taken=taken)
+    if is_record_form(function.form):
+        return _run_records(function, meter, errors, taken=taken, possible_ms=possible_ms)
+    return run_batches(function, meter, errors, taken=taken)
 
 
 def _run_records(
-    function: UserFunction, meter: Meter, errors: TaskErrors, *, taken: Iterator[Records]
+    function: UserFunction,
+    meter: Meter,
+    errors: TaskErrors,
+    *,
+    taken: Iterator[Records],
+    possible_ms: Expecting | None,
 ) -> Batches:
     """Call the function for each record, and measure each call."""
     awaiting = Awaiting(goes_on=errors.tolerated)
@@ -88,7 +136,8 @@ def _run_records(
         started_s = np.empty(len(rows))
         costs_ms = np.empty(len(rows))
         held = _Held(function, errors, rows)
-        for i, outcome in calls(function, rows):
+        order = _order(records, possible_ms, function.concurrency)
+        for i, outcome in calls(function, rows, order):
             started_s[i], costs_ms[i] = outcome.started_s, outcome.cost_ms
             if outcome.error is not None:
                 errors.add(i, rows[i], outcome.error)
