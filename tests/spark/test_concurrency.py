@@ -306,6 +306,19 @@ def test_a_failed_record_fails_the_query_and_names_itself(spark):
         numbered(spark, 60).transform(op).collect()
 
 
+@pytest.mark.spark
+def test_an_async_function_that_blocks_is_a_warning_with_the_name_of_the_operator(spark, caplog):
+    async def blocking(record):
+        if record["n"] == 5:
+            time.sleep(1.3)
+        return record
+
+    op = penstock.balance(blocking, key="entity", schema=NUMBERED, instances=2, concurrency=4)
+    assert numbered(spark, 20).transform(op).count() == 20
+    [warning] = [one for one in op.stats().warnings if "blocked its event loop" in one]
+    assert any("blocking" in record.getMessage() for record in caplog.records), warning
+
+
 def by_hash():
     """A grouping of one instance that expects records to last as long as their hashes say."""
 

@@ -123,6 +123,21 @@ def test_results_that_do_not_fit_the_schema_are_failures_of_their_records(spark)
     assert (op.stats().processed, op.stats().failed) == (18, 2)
 
 
+@pytest.mark.parametrize("concurrency", [None, 4], ids=["one", "threads"])
+def test_nothing_is_kept_of_a_generator_that_fails_half_way(spark, concurrency):
+    def halves(record):
+        yield record
+        if record["n"] % 10 == 5:
+            raise ValueError("half way")
+        yield record
+
+    op = balanced(halves, on_error="skip", concurrency=concurrency)
+    found = numbered(spark, 60).transform(op).collect()
+    assert sorted(row.n for row in found) == sorted(2 * [n for n in range(60) if n % 10 != 5])
+    stats = op.stats()
+    assert (stats.received, stats.processed, stats.failed, stats.emitted) == (60, 54, 6, 108)
+
+
 def test_batches_are_searched_for_the_records_that_fail(spark, tmp_path):
     def picky_batch(frame: pd.DataFrame) -> pd.DataFrame:
         if (frame["n"] % 25 == 3).any():
