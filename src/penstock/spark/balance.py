@@ -119,7 +119,7 @@ def balance(
         timeout: time after which a call counts as failed, such as "5 s"; a number is in
             milliseconds. It needs an async function, or `concurrency`.
         concurrency: number of records that a task executes at a time: in threads, or awaited on
-            one event loop if the function is async.
+            one event loop if the function is async. The longest records start first.
 
     Example:
         >>> def enrich(record):
