@@ -167,7 +167,7 @@ def test_a_queue_diverges_if_it_grows_in_the_second_half():
     def claim(*queues):
         spread = [("cg", i, "queue_spread", float(q)) for i, q in enumerate(queues, 1)]
         found = table(*spread, ("cg", "whole", "queue_spread", 0.0))
-        return cg.cluster_claims._diverges(found, "cg", "Figure 9")
+        return cg.cluster_claims._diverges(found, "cg", "Figure 9", paper="grows")
 
     assert claim(10, 20, 30, 40, 50, 60).holds
     assert not claim(10, 20, 30, 30, 30, 30).holds
@@ -175,12 +175,16 @@ def test_a_queue_diverges_if_it_grows_in_the_second_half():
 
 def test_memory_falls_with_epsilon_or_the_claim_does_not_hold():
     def claims(*memory):
-        samples = [("cg", x, "memory", m) for x, m in zip((0.01, 0.1), memory, strict=True)]
-        samples += [("cg", x, "imbalance", x) for x in (0.01, 0.1)]
+        samples = [
+            sample
+            for series in cg.claims.BOTH
+            for x, m in zip((0.01, 0.1), memory, strict=True)
+            for sample in ((series, x, "memory", m), (series, x, "imbalance", x))
+        ]
         samples += [("round_robin", x, "memory", 3.0) for x in (0.01, 0.1)]
         found = cg.claims.epsilon(table(*samples))
         return [claim.holds for claim in found]
 
-    assert claims(2.0, 1.5) == [True, True, True, True]
-    assert claims(1.5, 2.0) == [True, True, False, True]
-    assert claims(3.5, 2.0) == [True, True, True, False]
+    assert claims(2.0, 1.5) == 2 * [True, True, True, True]
+    assert claims(1.5, 2.0) == 2 * [True, True, False, True]
+    assert claims(3.5, 2.0) == 2 * [True, True, True, False]

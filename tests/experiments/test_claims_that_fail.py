@@ -146,13 +146,14 @@ def test_more_sources_may_not_be_much_worse():
         samples = []
         for workers in (5, 10, 50, 100):
             for what, ratio in (("imbalance", imbalance), ("memory", memory)):
-                samples += [("cg", 1, f"{what}_{workers}", 2.0)]
-                samples += [("cg", 100, f"{what}_{workers}", 2.0 * ratio)]
+                for series in cg.claims.BOTH:
+                    samples += [(series, 1, f"{what}_{workers}", 2.0)]
+                    samples += [(series, 100, f"{what}_{workers}", 2.0 * ratio)]
         return failing(cg.claims.sources(table(*samples)))
 
     assert claims(3.0, 0.1) == []
-    assert len(claims(3.1, 0.1)) == 4
-    assert len(claims(0.1, 3.1)) == 4
+    assert len(claims(3.1, 0.1)) == 8
+    assert len(claims(0.1, 3.1)) == 8
 
 
 def test_ten_virtual_workers_are_the_papers_and_twenty_are_ours():

@@ -264,10 +264,11 @@ class PlainTwoChoices(PlainLoads):
 class PlainRandomChoices(PlainLoads):
     """The first choice with room; the last places are for one key."""
 
-    def __init__(self, bins, epsilon, probes, half_life, salt, owner):
+    def __init__(self, bins, epsilon, probes, half_life, salt, owner, reserve):
         super().__init__(bins, half_life, salt)
         self.owner, self.probes, self.overflow = owner, probes, 0
-        self.most, self.open_to_all = (1 + epsilon) / bins, (1 + epsilon / 2) / bins
+        self.most = (1 + epsilon) / bins
+        self.open_to_all = (1 + epsilon * (1 - reserve)) / bins
         self.hot = [(0, 0)] * bins  # a key and its votes
 
     def choose(self, key):

@@ -55,9 +55,18 @@ def schemes(bins: int) -> dict[str, Grouping]:
         "key_hash": KeyHash(bins),
         "pkg": PartialKey(bins, half_life=None),
         "potc": TwoChoices(bins, half_life=None),
+        "porc_as_published": RandomChoices.as_published(bins),
         "porc": RandomChoices(bins, half_life=None),
         "bounded_hash": BoundedHash(bins, half_life=None),
         "round_robin": RoundRobin(bins),
+    }
+
+
+def both(workers: int) -> dict[str, Grouping]:
+    """Return consistent grouping as published and ours, with lifetime counts."""
+    return {
+        "cg_as_published": Consistent.as_published(workers, PER_WORKER),
+        "cg": Consistent(workers, PER_WORKER, half_life=None),
     }
 
 
@@ -83,6 +92,7 @@ def _epsilon(x: X, seed: int, extra: Extra) -> list[Sample]:
     keys = Words(RECORDS).stream(seed).keys
     groupings = {
         "key_hash": KeyHash(10),
+        "cg_as_published": Consistent.as_published(10, PER_WORKER, epsilon=float(x)),
         "cg": Consistent(10, PER_WORKER, epsilon=float(x), half_life=None),
         "round_robin": RoundRobin(10),
         **{series: make(10) for series, make in extra.items()},
@@ -96,8 +106,8 @@ def _workers(x: X, seed: int, extra: Extra) -> list[Sample]:
     found: list[Sample] = []
     for series, grouping in schemes(PER_WORKER * workers).items():
         found += samples(series, x, _suffixed(spread(grouping, keys), "of_bins"))
-    groupings = schemes(workers) | {"cg": Consistent(workers, PER_WORKER, half_life=None)}
-    del groupings["porc"]
+    groupings = schemes(workers) | both(workers)
+    del groupings["porc"], groupings["porc_as_published"]
     groupings |= {series: make(workers) for series, make in extra.items()}
     for series, grouping in groupings.items():
         found += samples(series, x, spread(grouping, keys))
@@ -109,7 +119,7 @@ def _sources(x: X, seed: int, extra: Extra) -> list[Sample]:
     stream = Words(RECORDS).stream(seed)
     found: list[Sample] = []
     for workers in WORKERS:
-        groupings: dict[str, Grouping] = {"cg": Consistent(workers, PER_WORKER, half_life=None)}
+        groupings = both(workers)
         groupings |= {series: make(workers) for series, make in extra.items()}
         for series, grouping in groupings.items():
             result = simulate(grouping, stream, sources=int(float(x)))

@@ -33,7 +33,8 @@ def owner(cg):
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.booleans())
 def test_is_porc_over_virtual_workers_that_belong_to_instances(seed, k, each, together):
     keys = np.random.default_rng(seed).zipf(1.3, size=300)
-    cg, porc = Consistent(k, each, half_life=7), RandomChoices(k * each, half_life=7)
+    cg = Consistent(k, each, half_life=7, reserve=0.25)
+    porc = RandomChoices(k * each, half_life=7, reserve=0.25)
     found = cg.route_together(keys) if together else cg.route(keys)
     virtual = porc.route_together(keys) if together else porc.route(keys)
     assert found.dtype == np.int32
@@ -262,6 +263,9 @@ def test_those_at_home_with_the_taker_move_first():
 def test_as_published_moves_one_and_counts_for_ever():
     cg = Consistent.as_published(2, 60, seed=3)
     assert (cg.stride, cg.half_life, cg.virtual_workers, cg.seed) == (0, None, 60, 3)
+    keys = np.random.default_rng(3).zipf(1.3, size=2_000)
+    plain = RandomChoices.as_published(120, seed=3).route(keys)
+    np.testing.assert_array_equal(Consistent.as_published(2, 60, seed=3).route(keys), plain // 60)
     assert tell(cg, (1, 0.1), (0, 9.0)) == [59, 61]
 
 

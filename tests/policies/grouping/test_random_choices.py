@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twins import PlainRandomChoices
+from twins import PlainRandomChoices, plain_choices
 
 from penstock.errors import PenstockError
 from penstock.policies import codec
@@ -36,10 +36,11 @@ ANY_STREAM = st.builds(
     st.sampled_from([1, 2, 5, 64]),
     st.sampled_from([1, 3, 20, None]),
     st.integers(0, 99),
+    st.sampled_from([0.5, 0.0, 0.25, 1.0]),
 )
-def test_is_the_plain_twin(calls, k, epsilon, probes, half_life, seed):
-    grouping = RandomChoices(k, epsilon, probes, half_life, seed)
-    twin = PlainRandomChoices(k, epsilon, probes, half_life, int(salt_of(seed)), owners(k))
+def test_is_the_plain_twin(calls, k, epsilon, probes, half_life, seed, reserve):
+    grouping = RandomChoices(k, epsilon, probes, half_life, seed, reserve)
+    twin = PlainRandomChoices(k, epsilon, probes, half_life, int(salt_of(seed)), owners(k), reserve)
     for keys, together in calls:
         if together:
             found = grouping.route_together(keys)
@@ -52,6 +53,30 @@ def test_is_the_plain_twin(calls, k, epsilon, probes, half_life, seed):
             assert found.tolist() == twin.route(keys)
         assert found.dtype == np.int32
     assert grouping.loads.tolist() == twin.loads
+
+
+def test_as_published_takes_the_first_choice_below_the_limit():
+    keys = np.random.default_rng(4).zipf(1.4, size=3_000)
+    loads, expected = [0] * 7, []
+    for count, key in enumerate(map(int, keys), start=1):
+        limit = 1.1 * count / 7
+        chosen = next(
+            choice
+            for choice in plain_choices(key, int(salt_of(2)), owners(7))
+            if loads[choice] <= limit
+        )
+        loads[chosen] += 1
+        expected.append(chosen)
+    assert RandomChoices.as_published(7, 0.1, seed=2).route(keys).tolist() == expected
+
+
+def test_a_reservation_keeps_rare_keys_together():
+    keys = zipf_keys(np.random.default_rng(1), 20_000, 2_000, exponent=1.4)
+    ours, published = (
+        replication(keys, grouping.route(keys), 20)
+        for grouping in (RandomChoices(20, half_life=None), RandomChoices.as_published(20))
+    )
+    assert ours < 0.98 * published
 
 
 def imbalance(routed, n):

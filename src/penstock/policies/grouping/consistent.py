@@ -48,6 +48,8 @@ class Consistent(Grouping):
         probes: number of choices tried for a key (PoRC).
         half_life: records per virtual worker after which a load counts half; None for lifetime.
         seed: seed that the hash function is drawn with.
+        reserve: part of a virtual worker's room above the mean that is reserved for its hottest
+            key, 0 to 1 (PoRC).
 
     Example:
         >>> cg = Consistent(instances=2, virtual_workers=4, stride=0)
@@ -80,6 +82,7 @@ class Consistent(Grouping):
         probes: int = 64,
         half_life: int | None = 1_000,
         seed: int = 0,
+        reserve: float = 0.5,
     ) -> None:
         super().__init__(instances)
         self.virtual_workers = whole(
@@ -94,17 +97,28 @@ class Consistent(Grouping):
         self.probes = probes
         self.half_life = half_life
         self.seed = seed
+        self.reserve = reserve
         count = self.instances * self.virtual_workers
-        self._bins = RandomChoices(count, epsilon, probes, half_life, seed)
+        self._bins = RandomChoices(count, epsilon, probes, half_life, seed, reserve)
         self._owner = self._homes(count)
         # Number of signals received, and of virtual workers moved.
         self._clocks = np.zeros(2, dtype=np.int64)
         self._forget_signals()
 
     @classmethod
-    def as_published(cls, instances: int, virtual_workers: int = 20, seed: int = 0) -> "Consistent":
-        """Return the paper's scheme: one virtual worker per signal, lifetime counts."""
-        return cls(instances, virtual_workers, stride=0.0, half_life=None, seed=seed)
+    def as_published(
+        cls, instances: int, virtual_workers: int = 20, epsilon: float = 0.01, seed: int = 0
+    ) -> "Consistent":
+        """Return the paper's scheme: one virtual worker per signal, lifetime counts, plain PoRC."""
+        return cls(
+            instances,
+            virtual_workers,
+            epsilon,
+            stride=0.0,
+            half_life=None,
+            seed=seed,
+            reserve=0.0,
+        )
 
     def route(self, keys: npt.ArrayLike, now_ms: npt.ArrayLike | None = None) -> Int32:
         """Choose virtual workers, and look up their instances."""

@@ -10,7 +10,7 @@ from penstock.policies.grouping.greedy import least_loaded
 from penstock.policies.grouping.loads import TOTAL, LoadCounting
 from penstock.policies.grouping.slots import first_choices, owners, salt_of, shift_of
 from penstock.policies.kernels import Int32, Int64, kernel
-from penstock.policies.validation import int64_keys, positive, whole
+from penstock.policies.validation import between, int64_keys, positive, whole
 
 # Votes that a record adds for the key with the reservation; another key's record takes 1 off.
 _LOYALTY = 2
@@ -55,6 +55,8 @@ class RandomChoices(LoadCounting):
             least loaded bin, until it is full.
         half_life: records per bin after which a load counts half; None for lifetime counts.
         seed: seed that the hash function is drawn with.
+        reserve: part of the room above the mean that is reserved for the hottest key of a bin, 0
+            to 1; 0 is the published scheme.
 
     Example:
         >>> routed = RandomChoices(instances=4).route([7] * 100)  # one key fills all four
@@ -72,7 +74,8 @@ class RandomChoices(LoadCounting):
 
         The upper half of the room above the mean is reserved for the key that takes most of it
         (found by majority vote). A hot key keeps its bins full. Rare keys that share a bin with it
-        would find room there now and then, and so spread over several bins.
+        would find room there now and then, and so spread over several bins. `as_published` has no
+        reservation.
     """
 
     name = "porc"
@@ -84,12 +87,19 @@ class RandomChoices(LoadCounting):
         probes: int = 64,
         half_life: int | None = 1_000,
         seed: int = 0,
+        reserve: float = 0.5,
     ) -> None:
         super().__init__(instances, half_life, seed)
         self.epsilon = positive("epsilon", epsilon)
         self.probes = whole("probes", probes, least=1)
+        self.reserve = between("reserve", reserve, 0, 1, closed="low high")
         self._salt = salt_of(self.seed)
         self._lay_out()
+
+    @classmethod
+    def as_published(cls, instances: int, epsilon: float = 0.01, seed: int = 0) -> "RandomChoices":
+        """Return the paper's scheme: lifetime counts, and room for every key alike."""
+        return cls(instances, epsilon, half_life=None, seed=seed, reserve=0.0)
 
     def route_together(self, keys: npt.ArrayLike) -> Int32:
         """Fill every bin with its share of all records, the most frequent keys first.
@@ -107,7 +117,8 @@ class RandomChoices(LoadCounting):
         """Probe the choices of every key."""
         # The same decisions with numbers that kernels can count to: no bin is ever full.
         epsilon = min(self.epsilon, 2.0 * self.instances)
-        _choose(keys, arriving, epsilon, self.probes, self._salt, self._bins, out)
+        shared = epsilon * (1 - self.reserve)
+        _choose(keys, arriving, epsilon, shared, self.probes, self._salt, self._bins, out)
 
     def begin(self, router: int) -> None:
         """Empty all bins; routers overflow into different ones."""
@@ -146,6 +157,7 @@ def _choose(
     keys: Int64,
     arriving: int,
     epsilon: float,
+    shared: float,
     probes: int,
     salt: np.uint64,
     bins: Bins,
@@ -156,7 +168,7 @@ def _choose(
     starts, steps = np.empty(keys.size, np.uint32), np.empty(keys.size, np.uint32)
     first_choices(keys, salt, owner, starts, steps, out)
     shift = shift_of(owner)
-    room, open_to_all = (1 + epsilon) / loads.size, (1 + epsilon / 2) / loads.size
+    room, open_to_all = (1 + epsilon) / loads.size, (1 + shared) / loads.size
     total = counted[TOTAL]
     for i in range(keys.size):
         total += arriving
