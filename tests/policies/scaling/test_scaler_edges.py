@@ -5,6 +5,7 @@ import pytest
 
 from penstock.policies.scaling import (
     History,
+    LastValue,
     Observed,
     Preventive,
     PreventiveAsPublished,
@@ -35,9 +36,9 @@ def test_a_backlog_does_not_count_what_is_in_service():
 
 @pytest.mark.parametrize("hold", [2, 3, 4])
 def test_preventive_keeps_instances_for_as_many_periods_as_it_says(hold):
-    scaler = Preventive(hold=hold, window=2, slack=0, utilization=1, quantile=0.01)
+    scaler = Preventive(LastValue(), hold=hold, slack=0, utilization=1, quantile=0.5)
     # A peak that 8 instances of 100 ms can process in 10 s, then several periods with less.
-    for ago in range(3, 7):
+    for ago in range(2, 7):
         received = np.full(12, 100.0)
         received[-ago] = 800.0
         planned = scaler.plan(SINK, History(10.0, {"sink": seen(received, degree=8)}))

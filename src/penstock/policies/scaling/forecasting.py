@@ -108,7 +108,7 @@ class DampedTrend(Forecaster):
 
     name = "damped_trend"
 
-    def __init__(self, level: float = 0.8, trend: float = 0.5, damping: float = 0.8) -> None:
+    def __init__(self, level: float = 0.5, trend: float = 0.3, damping: float = 0.8) -> None:
         self.level = between("level", level, 0, 1, closed="high")
         self.trend = between("trend", trend, 0, 1, closed="high")
         self.damping = between("damping", damping, 0, 1, closed="high")

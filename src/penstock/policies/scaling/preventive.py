@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import PenstockError
+from penstock.policies.kernels import Float64
 from penstock.policies.scaling.base import (
     History,
     Observed,
@@ -32,19 +33,21 @@ class Preventive(Scaler):
     $usable$ is the utilization; it is less if fixed costs of batches take more of the time than a
     utilization leaves idle (`Observed.usable`).
 
-    Instances are added at once. They are removed only if fewer would have been enough for all of
-    the last `hold` periods, with some slack. So a short dip or noise changes nothing.
+    Instances are added at once. They are removed only if fewer would have been enough, with some
+    slack, for all forecasts of the last `hold` periods and for the records of the newest one. So a
+    short dip or noise changes nothing.
 
     Args:
         forecaster: forecaster of arriving records; None for a damped trend.
         horizon: number of periods to forecast, >= 1: the one that begins, and those until new
             instances work. None for $1 + \lceil 1/2 + lead / period \rceil$, with the measured
             time until new instances work; it is 2 if they work at once.
-        quantile: quantile of the forecasts' errors that is added, in [0, 1].
+        quantile: quantile of the forecasts' errors that is added, in [0, 1]; 0.5 corrects a bias
+            only, and more is headroom for noise.
         utilization: share of the time that instances should be busy, in (0, 1].
         drain_s: time in which a backlog should be worked off, > 0.
         window: number of periods that the forecast is made from, >= 2.
-        hold: number of periods in which fewer instances must have been enough, >= 1.
+        hold: number of forecasts for which fewer instances must have been enough, >= 1.
         slack: share by which they must have been more than enough, >= 0.
         min_degree: least number of instances of an operator, >= 1.
         max_degree: largest number of instances of an operator.
@@ -85,12 +88,12 @@ class Preventive(Scaler):
         self,
         forecaster: Forecaster | None = None,
         horizon: int | None = None,
-        quantile: float = 0.9,
-        utilization: float = 0.85,
+        quantile: float = 0.5,
+        utilization: float = 0.95,
         drain_s: float = 20.0,
         window: int = 12,
-        hold: int = 4,
-        slack: float = 0.12,
+        hold: int = 3,
+        slack: float = 0.05,
         min_degree: int = 1,
         max_degree: int = 8,
         min_executors: int = 1,
@@ -139,7 +142,7 @@ class Preventive(Scaler):
     def _coming_per_s(self, history: History, name: str) -> float:
         """Return the largest rate that is expected at a source in the next periods."""
         series = history.operators[name].received[-self.window :]
-        coming = float(self._forecaster.forecast(series, self._periods_ahead(history)).max())
+        coming = self._expected(series, history)
         errors = self._forecaster.residuals(series, 1)
         margin = float(np.quantile(errors, self.quantile)) if errors.size else 0.0
         return (coming + max(0.0, margin)) / history.period_s
@@ -154,8 +157,16 @@ class Preventive(Scaler):
         return 1 + math.ceil(0.5 + history.lead_s / history.period_s - 1e-9)
 
     def _most_per_s(self, history: History, name: str) -> float:
-        """Return the largest rate at a source in the last `hold` periods."""
-        return float(history.operators[name].received[-self.hold :].max()) / history.period_s
+        """Return the largest rate that was expected in the last `hold` periods, or came now."""
+        received = history.operators[name].received
+        ends = range(max(1, received.size - self.hold + 1), received.size + 1)
+        expected = max(self._expected(received[:end], history) for end in ends)
+        return max(expected, float(received[-1])) / history.period_s
+
+    def _expected(self, received: Float64, history: History) -> float:
+        """Return the largest number of records of a period that is forecast."""
+        series = received[-self.window :]
+        return float(self._forecaster.forecast(series, self._periods_ahead(history)).max())
 
 
 def _why(seen: Observed, rate_per_s: float, cost_ms: float, degree: int) -> str:
