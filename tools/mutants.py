@@ -14,9 +14,11 @@ import ast
 import importlib.abc
 import importlib.util
 import json
+import math
 import os
 import random
 import re
+import resource
 import signal
 import sys
 import tempfile
@@ -37,8 +39,10 @@ from mutations import Mutation, mutations
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "penstock"
 TESTS = [ROOT / "tests" / name for name in ("policies", "control", "sim", "checks")]
-# Longest computing time of a test without the compiler, and longest time of all tests of a mutant.
+# Longest computing time of a test without the compiler, and of all tests of a mutant.
 SLOW_S, ENOUGH_S = 0.5, 120.0
+# Longest time on the clock, over computing time.
+PATIENCE = 20
 KILLED, SURVIVED = 1, 0
 
 
@@ -115,13 +119,19 @@ def run_tests(files: list[Path], choice: Choice) -> int:
     return pytest.main([*quiet, *options, *map(str, files)], plugins=[choice])
 
 
-def forked(work: Callable[[], int]) -> int:
-    """Start a process that ends with the code that `work` returns; return its id."""
+def forked(work: Callable[[], int], limit_s: float) -> int:
+    """Start a process that ends with the code that `work` returns; return its id.
+
+    It may compute for so many seconds. A limit of its computing time does not depend on the load of
+    the machine: a mutant that waits for a core is not noticed by that.
+    """
     process = os.fork()
     if process:
         return process
     code = KILLED
     try:
+        most = math.ceil(limit_s)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
         code = int(bool(work()))
     except BaseException:  # noqa: S110 - a mutant that cannot even be imported is noticed
         pass
@@ -130,8 +140,11 @@ def forked(work: Callable[[], int]) -> int:
 
 
 def waited(process: int, limit_s: float) -> int:
-    """Return the code of a process; one that does not end is ended, and counts as noticed."""
-    end_s = time.monotonic() + limit_s
+    """Return the code of a process; one that does not end is ended, and counts as noticed.
+
+    A process that waits for ever does not compute, so it is given the patience for a busy machine.
+    """
+    end_s = time.monotonic() + PATIENCE * limit_s
     while time.monotonic() < end_s:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
@@ -152,7 +165,7 @@ def baseline(file: Path) -> dict[str, float]:
             Path(found.name).write_text(json.dumps(choice.passed_s))
             return SURVIVED
 
-        waited(forked(work), 10 * ENOUGH_S)
+        waited(forked(work, 10 * ENOUGH_S), 10 * ENOUGH_S)
         text = Path(found.name).read_text()
         return json.loads(text) if text else {}
 
@@ -199,8 +212,8 @@ def survives(module: Path, mutation: Mutation, known_s: dict[str, float]) -> boo
         sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
         return run_tests(files, Choice(known_s))
 
-    limit_s = 30 + 5 * sum(known_s.values())
-    return waited(forked(work), min(limit_s, ENOUGH_S)) == SURVIVED
+    limit_s = min(30 + 5 * sum(known_s.values()), ENOUGH_S)
+    return waited(forked(work, limit_s), limit_s) == SURVIVED
 
 
 def modules_of(places: list[str]) -> list[Path]:
