@@ -13,16 +13,13 @@ import numpy as np
 from penstock.experiments import cg_claims as claims
 from penstock.experiments import cg_cluster_claims as cluster_claims
 from penstock.experiments.base import Experiment, Extra, Run, Sample, X, samples
+from penstock.experiments.cg_groupings import both, schemes
 from penstock.experiments.cg_measures import SLOTS, by_slot, spread, summary
 from penstock.policies.grouping import (
-    BoundedHash,
     Consistent,
     Grouping,
     KeyHash,
-    PartialKey,
-    RandomChoices,
     RoundRobin,
-    TwoChoices,
 )
 from penstock.sim import Result, Synthetic, Words, Workload, simulate
 
@@ -47,27 +44,6 @@ def zipf(exponent: float, records: int = RECORDS) -> Synthetic:
     """Return the paper's synthetic stream (Table I), at a tenth of its length."""
     same = {"cost_values": 1, "min_cost_ms": 1.0, "max_cost_ms": 1.0}
     return Synthetic(records=records, distinct=DISTINCT, exponent=exponent, **same)  # type: ignore[arg-type]
-
-
-def schemes(bins: int) -> dict[str, Grouping]:
-    """Return the groupings that Figures 4 and 7 compare, with the paper's lifetime counts."""
-    return {
-        "key_hash": KeyHash(bins),
-        "pkg": PartialKey(bins, half_life=None),
-        "potc": TwoChoices(bins, half_life=None),
-        "porc_as_published": RandomChoices.as_published(bins),
-        "porc": RandomChoices(bins, half_life=None),
-        "bounded_hash": BoundedHash(bins, half_life=None),
-        "round_robin": RoundRobin(bins),
-    }
-
-
-def both(workers: int) -> dict[str, Grouping]:
-    """Return consistent grouping as published and ours, with lifetime counts."""
-    return {
-        "cg_as_published": Consistent.as_published(workers, PER_WORKER),
-        "cg": Consistent(workers, PER_WORKER, half_life=None),
-    }
 
 
 def _suffixed(numbers: Mapping[str, float], suffix: str) -> dict[str, float]:

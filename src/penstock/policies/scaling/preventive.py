@@ -67,7 +67,7 @@ class Preventive(Scaler):
         ... )
         >>> plan = Preventive().plan(Topology.linear("sink"), History(10.0, {"sink": seen}))
         >>> plan.degrees
-        {'sink': 4}
+        {'sink': 3}
 
     References:
         R. K. Kombi, N. Lumineau and P. Lamarre, "A Preventive Auto-Parallelization Approach for
