@@ -53,7 +53,9 @@ def run(url: str, folder: Path, *, executors: int, period_s: float) -> None:
     )
     attached = penstock.attach(
         query,
-        scale=penstock.scaling.Preventive(min_executors=1, max_executors=executors, hold=2),
+        scale=penstock.scaling.Preventive(
+            min_executors=1, max_executors=executors, hold=2, utilization=0.9
+        ),
         period=1000 * period_s,
         journal=folder / "journal.jsonl",
     )
