@@ -23,6 +23,7 @@ PAGES = {
     "albic": "albic.md",
     "batch": "batches.md",
     "cost": "batches.md",
+    "hostile": "cg.md",
 }
 
 

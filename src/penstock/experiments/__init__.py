@@ -7,6 +7,7 @@ from penstock.experiments.batch import EXPERIMENTS as BATCH
 from penstock.experiments.batch_functions import EXPERIMENTS as BATCH_FUNCTIONS
 from penstock.experiments.cg import EXPERIMENTS as CG
 from penstock.experiments.cg_spark import EXPERIMENTS as CG_SPARK
+from penstock.experiments.hostile import EXPERIMENTS as HOSTILE
 from penstock.experiments.las import EXPERIMENTS as LAS
 from penstock.experiments.las_spark import EXPERIMENTS as LAS_SPARK
 from penstock.experiments.las_spark_figures import EXPERIMENTS as LAS_SPARK_FIGURES
@@ -31,6 +32,7 @@ EXPERIMENTS = {
         *BATCH,
         *SIZE,
         *BATCH_FUNCTIONS,
+        *HOSTILE,
     )
 }
 

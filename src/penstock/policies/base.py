@@ -1,13 +1,18 @@
 """The base of all policies: parameters kept verbatim, and learned state as bytes."""
 
 import inspect
+import re
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from penstock.errors import PenstockError
 from penstock.policies import codec
+from penstock.policies.seeds import SecretSeed
 from penstock.policies.validation import known
+
+# Label of a snapshot: the class, and its seed.
+_LABEL = re.compile(r"(\w+)\(seed=(\d+)\)")
 
 
 class Policy:
@@ -107,6 +112,7 @@ class Policy:
         Called by the router on the executor, at the start of each task; by the controller on the
         driver, after a restart.
         """
+        self._take_over_seed(data)
         expected = self._state()
         state = codec.decode(self._label(), data)
         self._refuse_mismatch(expected, state)
@@ -115,7 +121,19 @@ class Policy:
     def _label(self) -> str:
         """Return the label of fitting snapshots: the class, and the seed of its hash tables."""
         seed = getattr(self, "seed", None)
-        return type(self).__name__ if seed is None else f"{type(self).__name__}(seed={seed})"
+        return type(self).__name__ if seed is None else f"{type(self).__name__}(seed={int(seed)})"
+
+    def _take_over_seed(self, data: bytes) -> None:
+        """Go on with the seed of a snapshot, if the own seed is a secret one."""
+        if not isinstance(getattr(self, "seed", None), SecretSeed):
+            return
+        label = codec.name_in(data)
+        found = _LABEL.fullmatch(label)
+        if found is None or found[1] != type(self).__name__:
+            kind = label.partition("(")[0]
+            raise PenstockError(f"snapshot is of {kind!r}, expected {type(self).__name__!r}")
+        if label != self._label():
+            vars(self).update(vars(self.clone(seed=SecretSeed(found[2]))))
 
     def _refuse_mismatch(self, expected: codec.Arrays, state: codec.Arrays) -> None:
         for key, array in expected.items():

@@ -35,6 +35,11 @@ def encode(name: str, arrays: Arrays) -> bytes:
     return _PREFIX.pack(MAGIC, len(header), zlib.crc32(body)) + body
 
 
+def name_in(data: bytes) -> str:
+    """Return the name for which `encode` wrote some bytes."""
+    return str(_checked(data)[0].get("name"))
+
+
 def decode(name: str, data: bytes) -> Arrays:
     """Read the arrays that `encode` wrote for the same name; refuse everything else."""
     header, body = _checked(data)
@@ -65,7 +70,7 @@ def _checked(data: bytes) -> tuple[dict[str, Any], bytes]:
         raise PenstockError("snapshot is truncated or damaged; its checksum differs")
     try:
         header = json.loads(body[:header_length])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise PenstockError("snapshot is damaged; its header cannot be read") from None
     if not isinstance(header, dict):
         raise PenstockError("snapshot is damaged; its header does not describe it")

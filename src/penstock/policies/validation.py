@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from penstock.errors import PenstockError
 from penstock.policies.kernels import Bool, Float64, Int64, kernel
+from penstock.policies.seeds import SecretSeed
 
 N = TypeVar("N", np.int64, np.float64)
 
@@ -28,7 +29,7 @@ def whole(name: str, value: object, *, least: int, most: int | None = None) -> i
         raise PenstockError(f"{name} must be >= {least}; got {_shown(value)}")
     if most is not None and value > most:
         raise PenstockError(f"{name} must be <= {most}; got {_shown(value)}")
-    return int(value)
+    return value if isinstance(value, SecretSeed) else int(value)
 
 
 def _shown(value: int | np.integer[Any]) -> str:

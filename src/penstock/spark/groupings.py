@@ -1,5 +1,6 @@
 """Groupings of operators, made when the cluster is known."""
 
+import secrets
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -7,8 +8,9 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.policies.cost_learner import CostLearner
-from penstock.policies.grouping import Factoring, Grouping, Proactive
+from penstock.policies.grouping import Factoring, Grouping, Proactive, ProactiveAsPublished
 from penstock.policies.learner import Learner
+from penstock.policies.seeds import SecretSeed
 from penstock.policies.shedding import Shedder
 from penstock.policies.validation import known
 from penstock.spark.driver.slots import room_for_instances
@@ -73,10 +75,22 @@ def grouping_maker(
     more |= params
     if issubclass(Grouping.registered()[grouping], CostLearner):
         more |= {"sized": sized, "together": together}
+    more |= _secret_seed(Grouping.registered()[grouping])
     Grouping.named(grouping, instances=instances or 1, **more)
     return lambda spark: Grouping.named(
         grouping, instances=instances or room_for_instances(spark), **more
     )
+
+
+def _secret_seed(kind: type[Grouping]) -> dict[str, SecretSeed]:
+    """Return a seed that nobody can guess: a stranger who chooses keys must not know it.
+
+    The sketches of POSG as published can only be merged with those of the same seed, also after a
+    restart; such a grouping keeps its own seed.
+    """
+    if "seed" not in kind.parameters() or issubclass(kind, ProactiveAsPublished):
+        return {}
+    return {"seed": SecretSeed(secrets.randbits(62))}
 
 
 def measuring(policy: Policied, *, sized: bool, together: bool) -> Policied:
