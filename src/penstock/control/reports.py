@@ -5,7 +5,7 @@ import zlib
 from dataclasses import asdict, dataclass
 
 from penstock.control.key_names import Names
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, first_line
 from penstock.policies.feedback import Feedback
 from penstock.policies.learner import Learner
 
@@ -114,6 +114,16 @@ _KINDS: dict[str, type[RouterReport] | type[ExecutionReport]] = {
     "execution": ExecutionReport,
 }
 
+# Errors of text that is not JSON, or whose values have other types than those of a report.
+_UNREADABLE = (
+    AttributeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 
 def pack(report: Report) -> Packed:
     """Turn a report into text and bytes."""
@@ -137,8 +147,9 @@ def unpack(packed: Packed) -> Report:
             fields["errors"] = tuple(map(str, fields["errors"]))
             fields["names"] = tuple((int(key), str(name)) for key, name in fields["names"])
         return cls(**fields)
-    except (TypeError, ValueError, KeyError) as error:
-        raise PenstockError(f"not a report: {str(packed)[:80]!r} ({error})") from None
+    except _UNREADABLE as error:
+        reason = first_line(error)
+        raise PenstockError(f"not a report: {str(packed)[:80]!r} ({reason})") from None
 
 
 def pack_costs(messages: list[Feedback]) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, first_line
 from penstock.policies import codec
 
 _PIN = "penstock-pin"
@@ -38,7 +38,10 @@ class Snapshot:
     @property
     def data(self) -> bytes:
         """Snapshot of the policies."""
-        return zlib.decompress(self.packed)
+        try:
+            return zlib.decompress(self.packed)
+        except zlib.error as error:
+            raise PenstockError(f"the packed snapshot is damaged ({error})") from None
 
     def active_of(self, instances: int) -> int:
         """Return how many of an operator's instances get records."""
@@ -84,5 +87,5 @@ def read_pin(data: bytes) -> tuple[str, Snapshot]:
     try:
         header = json.loads(state["header"].tobytes())
         return str(header["batch"]), Snapshot.of(header, state["packed"].tobytes())
-    except (KeyError, TypeError, ValueError) as error:
-        raise PenstockError(f"not the snapshot of a batch ({error})") from None
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise PenstockError(f"not the snapshot of a batch ({first_line(error)})") from None

@@ -26,7 +26,7 @@ ANSWER_S = 10.0
 MAX_REQUEST_BYTES = 4_096
 
 _BROKEN = (OSError, EOFError)
-_MALFORMED = (ValueError, KeyError, TypeError)
+_MALFORMED = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
