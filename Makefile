@@ -15,9 +15,10 @@ unexport PYTHONDONTWRITEBYTECODE
 PROCESSES ?= 3
 # All verbs are tried on the oldest and the newest patch of every supported version of Spark.
 VERSIONS ?= 4.1.0 4.1.4 4.2.0 4.2.1 4.3.0
-# Random queries that `make soak` tries, and its seed.
+# Random queries that `make soak` tries, and its seed; minutes of random faults.
 SHAPES ?= 300
 SEED ?= 1000
+MINUTES ?= 30
 # Modules that `make mutants` changes, and mutants of each of them.
 MODULES ?= policies control sim
 MUTANTS ?= 6
@@ -31,7 +32,9 @@ demo: $(INSTALLED) java  ## Run the main job: a stream with Spark's own shuffle,
 test: $(READY) java  ## Run all tests, those on real Spark too
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
-soak: $(READY) java  ## Run the long tests: random queries, more random inputs, all scripts
+soak: $(READY) java  ## Run the long tests: faults, random queries, more random inputs, all scripts
+	PYTHONPATH=tests $(BIN)/python -m faults --minutes $(MINUTES) --shrink --results docs/guide/guarantees.jsonl
+	$(BIN)/python docs/guide/update_guarantees.py
 	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
 	PENSTOCK_LONG_SCRIPTS=1 $(BIN)/python -m pytest tests/spark/test_scripts.py tests/spark/test_pages.py
