@@ -6,10 +6,15 @@ one task. Spark, Spark with `repartition`, and Penstock process the same records
 Throughput is that of a full topic. Latency is from Kafka's timestamp of the input to that of the
 output, for records that arrive at a share of plain Spark's throughput.
 
+A second part has narrow records and two slots: Spark and Penstock process batches of 100,000
+records with the same function of Arrow batches, which does nothing, from topic to topic.
+
     python benchmarks/kafka.py
     python benchmarks/kafka.py --records 16000 --seconds 60
+    python benchmarks/kafka.py --only narrow
 """
 
+import argparse
 import json
 import tempfile
 import threading
@@ -41,6 +46,11 @@ GOALS: dict[str, Goal] = {
     "throughput, Penstock / Spark": at_least(2.0),
     "p99 latency, Penstock / Spark": at_most(0.5),
 }
+NARROW_GOALS: dict[str, Goal] = {
+    "narrow records/s, Penstock": at_least(100_000),
+    "time of a narrow batch, Penstock / Spark": at_most(1.1),
+}
+NARROW_SLOTS = 2
 # Share of plain Spark's throughput at which records arrive, so that it keeps up.
 SHARE = 0.8
 TICK_S = 0.1
@@ -65,6 +75,21 @@ def plain(frame: DataFrame) -> DataFrame:
             yield pa.RecordBatch.from_pylist([execute(one) for one in batch.to_pylist()], ARROW)
 
     return frame.mapInArrow(run, SCHEMA)
+
+
+def narrow(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Pass narrow records on."""
+    return batch
+
+
+def plain_narrow(frame: DataFrame) -> DataFrame:
+    """Pass narrow records on where they are."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield narrow(batch)
+
+    return frame.select("key", "value").mapInArrow(run, SCHEMA)
 
 
 def repartitioned(slots: int) -> Way:
@@ -190,26 +215,90 @@ def uneven(records: int, seed: int) -> list[Outgoing]:
     ]
 
 
+def fill(spark: SparkSession, kafka: KafkaBroker, topic: str, *, records: int) -> None:
+    """Fill a topic with narrow records, by Spark."""
+    frame = spark.range(records).selectExpr("string(id % 1000) AS key", "string(id) AS value")
+    writer = frame.write.format("kafka").option("kafka.bootstrap.servers", kafka.address)
+    writer.option("topic", topic).save()
+
+
+def narrow_batches(kafka: KafkaBroker, folder: Path, *, batch: int, batches: int) -> dict:
+    """Return records a second of narrow records, by way; the first half warms up."""
+    spark = session(f"local[{NARROW_SLOTS}]", "penstock-kafka-narrow", spark__jars=jars())
+    trials = Trials(spark, kafka, slots=NARROW_SLOTS, folder=folder)
+    source = trials.topic("narrow")
+    fill(spark, kafka, source, records=batch * batches)
+    found = {}
+    operator = penstock.balance(narrow, key="key", schema=SCHEMA, instances=NARROW_SLOTS)
+    ways: dict[str, Way] = {
+        PLAIN: plain_narrow,
+        PENSTOCK: lambda frame: frame.select("key", "value").transform(operator),
+    }
+    for name, way in ways.items():
+        sink = trials.topic("narrow-out")
+        query = trials.start(way, source, sink, per_batch=batch)
+        assert query.awaitTermination(WAIT_S), name
+        assert sum(kafka.topics.ends(sink).values()) == batch * batches
+        settled = [one for one in query.recentProgress if one.numInputRows][batches // 2 :]
+        taken_s = [one.durationMs["triggerExecution"] / 1000 for one in settled]
+        found[name] = float(settled[0].numInputRows / np.median(taken_s))
+    operator.close()
+    spark.stop()
+    return found
+
+
+def hot_partition(kafka: KafkaBroker, folder: Path, args: argparse.Namespace) -> tuple:
+    """Return throughput and latencies of all ways, and the rate of the latencies."""
+    spark = session(f"local[{args.slots}]", "penstock-kafka", spark__jars=jars())
+    trials = Trials(spark, kafka, slots=args.slots, folder=folder)
+    full = uneven(args.records, seed=0)
+    per_s = {one: trials.throughput(one, full, batches=args.batches) for one in trials.ways}
+    rate = SHARE * per_s[PLAIN]
+    paced = uneven(max(30, int(rate * args.seconds)), seed=1)
+    late_ms = {one: trials.latencies_ms(one, paced, rate=rate) for one in trials.ways}
+    spark.stop()
+    return per_s, late_ms, rate
+
+
+def jars() -> str:
+    return ",".join(map(str, connector_jars()))
+
+
 def main() -> None:
     options = Options("kafka", __doc__)
+    options.parser.add_argument("--only", choices=("hot", "narrow"), help="the only part to run")
     options.size("slots", 8, 2, meaning="number of slots")
     options.size("records", 8_000, 120, meaning="number of records of the full topic")
     options.size("batches", 12, 3, meaning="number of batches of the full topic")
     options.size("seconds", 45.0, 2.0, meaning="time for which records arrive")
+    options.size("narrow", 100_000, 1_000, meaning="number of narrow records of a batch")
     args = options.parse()
-    jars = ",".join(map(str, connector_jars()))
+    report: dict[str, object] = {}
     with KafkaBroker() as kafka, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        spark = session(f"local[{args.slots}]", "penstock-kafka", spark__jars=jars)
-        trials = Trials(spark, kafka, slots=args.slots, folder=Path(folder))
-        full = uneven(args.records, seed=0)
-        per_s = {one: trials.throughput(one, full, batches=args.batches) for one in trials.ways}
-        rate = SHARE * per_s[PLAIN]
-        paced = uneven(max(30, int(rate * args.seconds)), seed=1)
-        late_ms = {one: trials.latencies_ms(one, paced, rate=rate) for one in trials.ways}
-        spark.stop()
-    show(per_s, late_ms, rate)
-    report = {name: {"per_s": per_s[name], "p99_ms": p99(late_ms[name])} for name in per_s}
-    write_report(args.json, {"latency_bound": True, "rate_per_s": rate, "ways": report})
+        if args.only != "narrow":
+            per_s, late_ms, rate = hot_partition(kafka, Path(folder), args)
+            show(per_s, late_ms, rate)
+            ways = {name: {"per_s": per_s[name], "p99_ms": p99(late_ms[name])} for name in per_s}
+            report = {"latency_bound": True, "rate_per_s": rate, "ways": ways}
+        if args.only != "hot":
+            report["narrow_per_s"] = found = narrow_batches(
+                kafka, Path(folder), batch=args.narrow, batches=args.batches
+            )
+            show_narrow(found)
+    write_report(args.json, report)
+
+
+def show_narrow(per_s: dict[str, float]) -> None:
+    """Print the goals of narrow records."""
+    goals = new_table(
+        f"Narrow records, {NARROW_SLOTS} slots (CPU-bound); Spark {per_s[PLAIN]:,.0f} records/s",
+        ["number"],
+        ["measured", "goal", "reached"],
+    )
+    measured = per_s[PENSTOCK], per_s[PLAIN] / per_s[PENSTOCK]
+    for (name, goal), number in zip(NARROW_GOALS.items(), measured, strict=True):
+        goals.add_row(name, f"{number:,.2f}", *goal_columns(goal, number))
+    Console().print(goals)
 
 
 def p99(late_ms: np.ndarray) -> float:
