@@ -107,7 +107,6 @@ def main() -> None:
             instances=args.instances,
             capacity_per_s=capacity,
             shedder=shedder,
-            drain_s=3 * args.target_ms / 1000,
         )
         results.append(result_of(way, trial, start_s=warm_up_s, stop_s=args.seconds - 2))
     overload = 1 - 1 / LOAD

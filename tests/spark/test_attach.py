@@ -1,6 +1,7 @@
 """A query that runs is attached to: watched, scaled, and never harmed."""
 
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -275,6 +276,22 @@ def test_python_starts_on_executors_that_are_there(spark):
     internals.start_python(spark, ["driver", "gone"], ("json", "no_such_module"))
     internals.start_python(spark, ["gone"], ("json",))
     assert "driver" in internals.executors_at_work(spark)
+
+
+def test_executors_may_go_between_two_batches_only(spark, tmp_path):
+    drop(tmp_path / "in", *some_files(1))
+    held = threading.Event()
+    stream = source(spark, tmp_path / "in").writeStream.foreachBatch(lambda *_: held.wait(WAIT_S))
+    query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        until(lambda: internals.is_busy(spark, str(query.id)))
+        sensor = QuerySensor(spark, query)
+        assert not sensor.wait_for_pause(0.2)
+        held.set()
+        assert sensor.wait_for_pause(WAIT_S)
+    finally:
+        held.set()
+        query.stop()
 
 
 def test_active_instances_are_followed_by_the_routers(begin, spark, tmp_path):

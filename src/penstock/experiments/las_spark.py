@@ -16,8 +16,6 @@ from penstock.spark.lab import session
 
 INSTANCES = 8
 MASTER = f"local[{INSTANCES}]"
-# Seconds after the last phase for records that still wait.
-DRAIN_S = 4.0
 TARGET = sliding_average("2 s", records=2_000)
 LIMIT_MS = TARGET.limit_ms
 WORKLOAD = Application(records=200_000)
@@ -63,7 +61,6 @@ def _run(_: X, seed: int, extra: Extra) -> list[Sample]:
             instances=INSTANCES,
             capacity_per_s=capacity,
             shedder=shedder,
-            drain_s=DRAIN_S,
         )
         found += _unfolding(series, trial)
     return found

@@ -31,8 +31,6 @@ from penstock.spark.lab.streams import SparkSession
 
 INSTANCES = 8
 MASTER = f"local[{INSTANCES}]"
-# Seconds after the last phase for records that still wait.
-DRAIN_S = 4.0
 TARGET = average("2 s")
 LIMIT_MS = TARGET.limit_ms
 TICK_S = 0.25
@@ -109,7 +107,6 @@ def _trials(
             instances=INSTANCES,
             capacity_per_s=capacity,
             shedder=make(),
-            drain_s=DRAIN_S,
         )
     return phases, trials
 

@@ -178,9 +178,8 @@ def try_live(
     instances: int,
     capacity_per_s: float,
     shedder: Shedder | None,
-    drain_s: float = 0.0,
 ) -> LiveTrial:
-    """Run phases through an operator, with or without a shedder.
+    """Run phases through an operator, with or without a shedder, until no record waits.
 
     Args:
         spark: session with at least as many slots as instances.
@@ -190,7 +189,6 @@ def try_live(
         instances: number of tasks that share the work.
         capacity_per_s: records a second that the instances can process: a load of 1.
         shedder: shedder of the operator; None sheds nothing.
-        drain_s: seconds to go on after the last phase, for records that still wait.
     """
     with TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
         source = Path(folder, "source")
@@ -203,7 +201,6 @@ def try_live(
         ) as collected:
             feed.start()
             feed.join()
-            time.sleep(drain_s)
         stats = used.stats()
         used.close()
     arrival_s = np.concatenate([t["arrival_s"].to_numpy() for t in collected]) - feed.began_s

@@ -60,8 +60,8 @@ def collect_stream(
         schema: schema of the files.
         operator: operator that the files go through.
         checkpoint: checkpoint folder of the query.
-        files: number of files in a batch; the block then ends when all present files have been
-            read. None reads all new files in each batch, and ends with the block.
+        files: number of files in a batch, of those that are present at the start. None reads all
+            new files in each batch. In both cases the block ends when all files are processed.
 
     Yields:
         The results of batches, a table for each; the list grows as they arrive.
@@ -76,7 +76,9 @@ def collect_stream(
     query = (writer if files is None else writer.trigger(availableNow=True)).start()
     try:
         yield collected
-        if files is not None:
+        if files is None:
+            query.processAllAvailable()
+        else:
             query.awaitTermination()
     finally:
         query.stop()
