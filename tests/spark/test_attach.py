@@ -244,7 +244,8 @@ def test_a_batch_was_read_when_its_offsets_were_logged(begin, spark, files):
     sensor = QuerySensor(spark, query)
     seen = []
     until(lambda: seen.extend(sensor.looks()) or seen)
-    assert 0 <= seen[0].read_s - seen[0].began_s < 5
+    # Offsets are logged within the batch.
+    assert 0 <= seen[0].read_s - seen[0].began_s <= seen[0].taken_s
 
 
 def test_what_scaling_has_learnt_is_kept_next_to_the_checkpoint(begin, spark, files, caplog):
