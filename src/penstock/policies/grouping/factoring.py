@@ -86,7 +86,7 @@ class Factoring(Proactive):
         6
         >>> grouping.begin(router=0)
         >>> grouping.route_together([2, 2, 1, 2, 2, 2, 2, 1, 2, 2])
-        array([0, 1, 0, 2, 2, 2, 3, 1, 3, 4], dtype=int32)
+        array([2, 2, 0, 2, 2, 3, 3, 1, 3, 4], dtype=int32)
 
     References:
         S. F. Hummel, E. Schonberg and L. E. Flynn, "Factoring: A Method for Scheduling Parallel
