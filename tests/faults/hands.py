@@ -17,20 +17,21 @@ def _signal(pid, which):
         os.kill(pid, which)
 
 
-def executor_killed(run, number):
-    pid = _chosen(run.engine.executors(), number)
+def _killed(processes, number):
+    """Kill one of some processes; return whether there is one."""
+    pid = _chosen(processes, number)
     if pid is None:
         return False
     _signal(pid, signal.SIGKILL)
     return True
+
+
+def executor_killed(run, number):
+    return _killed(run.engine.executors(), number)
 
 
 def worker_killed(run, number):
-    pid = _chosen(run.engine.python_workers(), number)
-    if pid is None:
-        return False
-    _signal(pid, signal.SIGKILL)
-    return True
+    return _killed(run.engine.python_workers(), number)
 
 
 def executor_suspended(run, number):
