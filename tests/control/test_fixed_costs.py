@@ -37,14 +37,14 @@ def test_a_slow_batch_changes_no_fixed_time():
 def test_the_run_time_of_records_is_the_slope(sizes, fixed_ms, cost_ms):
     rest = RecordTime()
     for records in [*sizes, 10, 1_000, 10, 1_000, 10, 1_000, 10, 1_000]:
-        rest.add(records, fixed_ms + cost_ms * records)
+        rest.add(records, fixed_ms + cost_ms * records, tasks=0)
     assert rest.per_record_ms == pytest.approx(cost_ms, rel=1e-6)
 
 
 def test_one_slow_batch_in_ten_changes_no_slope():
     rest = RecordTime()
     for i, records in enumerate(range(100, 1_000, 30)):
-        rest.add(records, 500 + 2.0 * records + (60_000 if i % 10 == 3 else 0))
+        rest.add(records, 500 + 2.0 * records + (60_000 if i % 10 == 3 else 0), tasks=0)
     assert rest.per_record_ms == pytest.approx(2.0, rel=0.2)
 
 
@@ -52,22 +52,33 @@ def test_batches_of_one_size_cost_what_they_take_until_another_size_comes():
     rest = RecordTime()
     assert math.isnan(rest.per_record_ms)
     for _ in range(20):
-        rest.add(100, 700.0)
+        rest.add(100, 700.0, tasks=0)
     assert rest.per_record_ms == 7.0
-    rest.add(300, 1_100.0)
+    rest.add(300, 1_100.0, tasks=0)
     assert rest.per_record_ms == pytest.approx(2.0)
+
+
+def test_small_tasks_are_fixed_costs_until_another_size_comes():
+    rest = RecordTime()
+    for _ in range(20):
+        rest.add(100, 700.0, tasks=10)
+    assert rest.per_record_ms == 2.0
+    rest.add(100, 300.0, tasks=10)
+    assert rest.per_record_ms < 2.0
+    rest.add(300, 1_700.0, tasks=10)
+    assert rest.per_record_ms == pytest.approx(5.0)
 
 
 def test_a_slope_outlives_batches_of_one_size():
     rest = RecordTime()
     for records in range(100, 300, 10):
-        rest.add(records, 500.0 + 2.0 * records)
+        rest.add(records, 500.0 + 2.0 * records, tasks=0)
     for _ in range(200):
-        rest.add(100, 700.0)
+        rest.add(100, 700.0, tasks=0)
     assert rest.per_record_ms == pytest.approx(2.0)
     # Cheaper than the slope: it is the upper bound.
     for _ in range(60):
-        rest.add(100, 100.0)
+        rest.add(100, 100.0, tasks=0)
     assert rest.per_record_ms == pytest.approx(1.0)
 
 

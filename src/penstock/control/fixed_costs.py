@@ -12,6 +12,8 @@ _LAST = 15
 # Pairs of batches tell a slope if their numbers of records differ by this share, and so many do.
 _DIFFERENT = 0.1
 _PAIRS = 10
+# Run time of a small task that is taken for its fixed cost while no slope is known.
+_TASK_MS = 50.0
 
 
 class FixedTime:
@@ -60,14 +62,14 @@ class RecordTime:
 
     Batches of different sizes show it: it is the median slope of the lines through pairs of them.
     Fixed costs of tasks, such as starting Python, are left out by it. While all batches have the
-    same size, all run time counts as that of records.
+    same size, the first 50 ms of each task count as fixed, and the rest as that of records.
 
     Example:
         >>> time = RecordTime()
-        >>> time.add(100, 700.0), time.per_record_ms
-        (None, 7.0)
+        >>> time.add(100, 700.0, tasks=4), time.per_record_ms
+        (None, 5.0)
         >>> for records in range(100, 200, 10):
-        ...     time.add(records, 500.0 + 2.0 * records)
+        ...     time.add(records, 500.0 + 2.0 * records, tasks=4)
         >>> round(time.per_record_ms, 3)
         2.0
 
@@ -76,12 +78,12 @@ class RecordTime:
     """
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[float, float]] = deque(maxlen=_LINE)
+        self._batches: deque[tuple[float, float, float]] = deque(maxlen=_LINE)
         self._slope_ms: float | None = None
 
-    def add(self, records: float, run_ms: float) -> None:
-        """Add a batch with the run time of its tasks."""
-        self._batches.append((records, run_ms))
+    def add(self, records: float, run_ms: float, *, tasks: int) -> None:
+        """Add a batch with the run time and the number of its tasks."""
+        self._batches.append((records, run_ms, max(0.0, run_ms - _TASK_MS * tasks)))
         slopes = self._slopes_ms()
         if slopes.size >= _PAIRS:
             self._slope_ms = max(0.0, float(np.median(slopes)))
@@ -91,12 +93,13 @@ class RecordTime:
         """Run time for each record; NaN before the first batch."""
         if not self._batches:
             return float("nan") if self._slope_ms is None else self._slope_ms
-        records, run_ms = np.array(self._batches)[-_LAST:].T
-        whole_ms = float(run_ms.sum() / records.sum())
-        return whole_ms if self._slope_ms is None else min(self._slope_ms, whole_ms)
+        records, run_ms, beyond_ms = np.array(self._batches)[-_LAST:].T.sum(axis=1)
+        if self._slope_ms is None:
+            return float(beyond_ms / records)
+        return min(self._slope_ms, float(run_ms / records))
 
     def _slopes_ms(self) -> Float64:
-        records, run_ms = np.array(self._batches).T
+        records, run_ms, _ = np.array(self._batches).T
         one, other = np.triu_indices(records.size, 1)
         differ = records[other] - records[one]
         telling = np.abs(differ) > _DIFFERENT * np.median(records)

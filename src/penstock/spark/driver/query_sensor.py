@@ -32,10 +32,10 @@ def name_of_query(query: StreamingQuery) -> str:
 class QuerySensor:
     """Reads the progress of a query, and turns it into looks for a timeline.
 
-    The cost of records is the time of balanced operators, which measure it on their own, and the
-    run time of all other tasks as far as it grows with records (`RecordTime`). Tasks on executors
-    that have just joined first start Python and compile. In such batches that other run time is
-    assumed to be as before.
+    The cost of records has two parts. Balanced operators measure their own time. The run time of
+    all other tasks counts as far as it grows with records (`RecordTime`). Tasks on executors that
+    have just joined first start Python and compile. In such batches that other run time is assumed
+    to be as before.
 
     Args:
         spark: session of the query.
@@ -131,13 +131,14 @@ class QuerySensor:
         """Count rows, and the run time of tasks outside of balanced operators."""
         reported_ms = sum(one.busy_ms for one in operators.values())
         new_ms, self._reported_ms = reported_ms - self._reported_ms, reported_ms
-        rest_ms = max(0.0, self._tasks.new_ms() - new_ms)
+        run = self._tasks.new()
+        rest_ms = max(0.0, run.ms - new_ms)
         if not rows:
             return
         if self._warming:
             self._warming -= 1
         else:
-            self.rest.add(rows, rest_ms)
+            self.rest.add(rows, rest_ms, tasks=run.tasks)
         rest_ms = rows * self.rest.per_record_ms
         if math.isnan(rest_ms):
             if not operators:
@@ -193,12 +194,12 @@ class TaskTime:
         self._running: list[int] = []
         self._stage = -1
 
-    def new_ms(self) -> float:
+    def new(self) -> internals.RunTime:
         """Return the run time of tasks of all jobs that have ended since the last call."""
         jobs = self._running + internals.jobs_after(self._spark, self._run, self._last)
         self._last = max([self._last, *jobs])
         self._running = []
-        total_ms = 0.0
+        found: list[internals.RunTime] = []
         for job in jobs:
             # Spark forgets old jobs and stages; they then count as 0.
             with contextlib.suppress(JvmError):
@@ -207,11 +208,10 @@ class TaskTime:
                     self._running.append(job)
                     continue
                 # Jobs of a batch may share stages, whose numbers only grow.
-                for stage in done.stages:
-                    if stage > self._stage:
-                        total_ms += internals.task_ms(self._spark, stage)
+                new = [stage for stage in done.stages if stage > self._stage]
+                found += [internals.run_time(self._spark, stage) for stage in new]
                 self._stage = max([self._stage, *done.stages])
-        return total_ms
+        return internals.RunTime(sum(one.ms for one in found), sum(one.tasks for one in found))
 
 
 def reads_files(source: dict[str, Any]) -> bool:

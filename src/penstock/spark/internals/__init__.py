@@ -34,11 +34,12 @@ from penstock.spark.internals.frames import (
 )
 from penstock.spark.internals.jobs import (
     JobDone,
+    RunTime,
     has_running_job,
     job_done,
     jobs_after,
+    run_time,
     stages_as_planned,
-    task_ms,
 )
 from penstock.spark.internals.jvm import JvmError
 from penstock.spark.internals.queries import (
@@ -89,6 +90,7 @@ __all__ = [
     "Executor",
     "JobDone",
     "JvmError",
+    "RunTime",
     "StateOperator",
     "application_status",
     "as_event_time",
@@ -135,6 +137,7 @@ __all__ = [
     "remove_executors",
     "request_executors",
     "run_of",
+    "run_time",
     "shuffled_bytes",
     "slots",
     "slots_per_executor",
@@ -144,7 +147,6 @@ __all__ = [
     "steps_of",
     "stream_of",
     "supported_session",
-    "task_ms",
     "tasks_by_operator",
     "tasks_of",
     "trigger_interval_ms",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -24,9 +25,17 @@ def has_running_job(spark: SparkSession, run: str) -> bool:
     return bool(running.intersection(jobs_after(spark, run, min(running, default=0) - 1)))
 
 
-def task_ms(spark: SparkSession, stage: int) -> float:
+class RunTime(NamedTuple):
+    """The run time of some tasks, and their number."""
+
+    ms: float = 0.0
+    tasks: int = 0
+
+
+def run_time(spark: SparkSession, stage: int) -> RunTime:
     """Return the run time of all tasks of a stage."""
-    return float(status_store(spark).lastStageAttempt(stage).executorRunTime())
+    found = status_store(spark).lastStageAttempt(stage)
+    return RunTime(float(found.executorRunTime()), int(found.numCompleteTasks()))
 
 
 @dataclass(frozen=True)
