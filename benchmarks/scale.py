@@ -36,6 +36,8 @@ from scale_job import COST_S, INTERVAL_S, MOST_EXECUTORS
 
 LOW_PER_S = 12.0
 TICK_S = 0.5
+# Longest time to wait for one executor before the load rises.
+CALM_S = 120.0
 # Length of the run after the driver was killed.
 AFTER_KILL_S = 110.0
 # Two triggers' worth of records at the top.
@@ -237,9 +239,13 @@ def run(scenario: Scenario, load: Load, url: str) -> Run:
 
 
 def wait_for_calm(folder: Path, feed: Feed, process: subprocess.Popen[bytes]) -> None:
-    """Wait until one executor is left that keeps up with the lowest load."""
+    """Wait until one executor is left that keeps up with the lowest load, for some time."""
+    end_s = time.monotonic() + CALM_S
     while process.poll() is None:
         time.sleep(1)
+        if time.monotonic() > end_s:
+            Console().print(f"  after {CALM_S:g} s there is still more than one executor")
+            return
         last = (read_lines(folder / "states.jsonl") or [{"processed": 0}])[-1]
         calm = last["processed"] and last["executors"] == 1
         if calm and feed.sent[-1] - last["processed"] < 8 * LOW_PER_S:
