@@ -2,11 +2,11 @@
 
 A generator sends orders with a changing rate, hot customers and heavy-tailed costs to a topic; in
 the middle third of the run it sends four times as many. The query keeps a waiting time with
-`penstock.shed` and `penstock.replay` (by Kafka's timestamps), looks up each order with
-`penstock.balance` (async, dead letters), sums up orders by customer and window with
-`penstock.aggregate`, and writes the sums to a second topic. `penstock.attach` scales the executors
-and places the state. In the middle of the run an executor is killed. At the end the topics are
-compared by customer and window.
+`penstock.shed` and `penstock.replay`, by Kafka's timestamps. It looks up each order with
+`penstock.balance` (async, dead letters), and sums up orders by customer and window with
+`penstock.aggregate`. The sums go to a second topic. `penstock.attach` scales the executors and
+places the state. In the middle of the run an executor is killed. At the end the topics are compared
+by customer and window.
 
     python examples/pipeline.py --seconds 60            # starts a broker and a cluster
     python examples/pipeline.py --watch                 # with a live page

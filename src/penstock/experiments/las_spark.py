@@ -20,8 +20,8 @@ TARGET = sliding_average("2 s", records=2_000)
 LIMIT_MS = TARGET.limit_ms
 WORKLOAD = Application(records=200_000)
 
-# A calm time to learn, a rate three times as high, a calm time, doubled costs, a calm time, a
-# source that pauses, and its return.
+# A calm time to learn, then three events with a calm time after each: a rate three times as high,
+# doubled costs, and a source that pauses and returns.
 CALM = 0.6
 PHASES = {
     "calm": Phase(seconds=20, load=CALM),

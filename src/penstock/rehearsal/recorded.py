@@ -222,8 +222,8 @@ def _dated(batches: list[RecordedBatch], parts: list[_Part], notes: list[str]) -
 def _follow(batches: list[RecordedBatch], notes: list[str]) -> bool:
     """Whether batches follow one another, and never wait for a trigger.
 
-    If all that arrives at the recorded rate went into the next batch, the smallest error of the
-    simulator would let such batches grow or shrink without end.
+    Such batches do not get all that arrives at the recorded rate. Otherwise the smallest error of
+    the simulator would let them grow or shrink without end.
     """
     gaps_ms = np.diff([one.numbers.began_ms for one in batches])
     whole = dict(one.numbers.before for one in batches if one.numbers.before is not None)

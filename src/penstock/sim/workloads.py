@@ -202,8 +202,8 @@ class Application:
 class HeavyTailed:
     r"""Records whose costs differ between keys and within a key, as calls to a service do.
 
-    The cost of a record is $\min(least + scale \cdot P, most)$ of its key, with $P$ from a Pareto
-    (Lomax) distribution, times a lognormal factor $e^{s Z}$ of its own, with $Z$ standard normal.
+    The cost of a key is $\min(least + scale \cdot P, most)$, with $P$ from a Pareto (Lomax)
+    distribution. The cost of a record is that of its key times $e^{s Z}$, with $Z$ standard normal.
 
     Attributes:
         spread: s, standard deviation of the logarithm of costs within a key, >= 0.

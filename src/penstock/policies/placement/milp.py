@@ -12,8 +12,8 @@ from penstock.policies.validation import positive, whole
 class Milp(Balancer):
     r"""Solves small balancing problems exactly, and larger ones by the search of `LocalSearch`.
 
-    With $x_{ik} = 1$ if key group $k$ of load $l_k$ and price $p_k$ goes to worker $i$ of capacity
-    $c_i$, now at home on $h_k$, and the workers $A$ that stay:
+    Key group $k$ has load $l_k$ and price $p_k$, and now lives on worker $h_k$. Worker $i$ has
+    capacity $c_i$; the workers $A$ stay. With $x_{ik} = 1$ if key group $k$ goes to worker $i$:
 
     $$\min\; d - w (d_u + d_l), \qquad d, d_u, d_l \ge 0$$
 

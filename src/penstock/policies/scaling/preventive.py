@@ -33,9 +33,9 @@ class Preventive(Scaler):
     $usable$ is the utilization; it is less if fixed costs of batches take more of the time than a
     utilization leaves idle (`Observed.usable`).
 
-    Instances are added at once. They are removed only if fewer would have been enough, with some
-    slack, for all forecasts of the last `hold` periods and for the records of the newest one. So a
-    short dip or noise changes nothing.
+    Instances are added at once. They are removed only if fewer, with some slack, would have been
+    enough for the last `hold` periods: for all forecasts, and for the records of the newest one.
+    So a short dip or noise changes nothing.
 
     Args:
         forecaster: forecaster of arriving records; None for a damped trend.
