@@ -56,6 +56,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         raise pytest.UsageError("pytest-xdist does not group tests; install the pinned pytest")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests tell by `record_property("told", ...)`, such as a seed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, line in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(f"{report.nodeid.split('@')[0]}: {line}")
+
+
 def _share_classes() -> None:
     """Let JVMs of tests share classes, unless the caller has options of his own."""
     if os.environ["JDK_JAVA_OPTIONS"] == JVM:
