@@ -24,7 +24,8 @@ def path_of(version):
     """The folder of a PySpark; it is installed if it is missing."""
     folder = FOLDER / version
     if not (folder / "pyspark").exists():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+        options = "--quiet", "--no-deps", "--no-compile", "--target"
+        command = [sys.executable, "-m", "pip", "install", *options]
         packages = [f"pyspark=={version}", "py4j==0.10.9.9"]
         if version.startswith("4.1."):
             packages.append("pyarrow==25.0.1")  # Spark 4.1 does not work with newer ones
