@@ -8,13 +8,22 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from accounts import (
+    committed,
+    expected_totals,
+    given,
+    rows_of,
+    spilled,
+    stats_of,
+    stuck_in_the_second_batch,
+    totals,
+)
 from flows import bag, drop, some_files, sunk, timed_files
 from jobs_of import executors_of, kill, started, until
-from test_aggregate_faults import committed, expected, totals
-from test_balance_faults import rows_of
-from test_shedding_faults import STUCK, given, spilled, stats_of, stuck_in_the_second_batch
 
 pytestmark = pytest.mark.spark
+
+STUCK = 55  # a record of the third file
 
 
 class Cluster:
@@ -88,7 +97,7 @@ def test_an_executor_killed_in_the_middle_of_streams_loses_nothing(cluster, spar
     def under_way():
         return all(mark.exists() for mark in marks)
 
-    with cluster.running("lossy", tmp_path, 55):  # a record of the third file
+    with cluster.running("lossy", tmp_path, STUCK):
         cluster.until(under_way)
         assert [committed(tmp_path / name) for name in ("rows", "changes")] == [2, 2]
         hosts = set(cluster.executors())
@@ -102,8 +111,8 @@ def test_an_executor_killed_in_the_middle_of_streams_loses_nothing(cluster, spar
         assert len(hosts) < 3
         (tmp_path / "killed").touch()
     assert bag(sunk(spark, tmp_path)) == rows_of(files)
-    assert totals(tmp_path) == expected(files)
-    stats = json.loads((tmp_path / "stats.json").read_text())
+    assert totals(tmp_path) == expected_totals(files)
+    stats = stats_of(tmp_path)
     assert stats == {"work": [80, 80], "totals": [80, 80]}
 
 

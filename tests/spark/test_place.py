@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from accounts import stats_of
 from flows import drop, some_files, source
 from jobs_of import finished, kill, started, until
 from pyspark.sql import functions as sf
@@ -14,26 +15,32 @@ from penstock.spark import internals
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.apart
+@pytest.fixture(scope="module")
+def main(tmp_path_factory):
+    """The folder of a job that has gathered the key groups of two queries."""
+    folder = tmp_path_factory.mktemp("place")
+    # The driver dies after the moves; the next one has to make them again.
+    with started("place", folder, "endless") as process:
+        until((folder / "placed" / "gathered").exists, process, "place", folder)
+        kill(process)
+    (folder / "placed" / "journal").unlink()
+    finished("place", folder, wait_s=1_200)
+    return folder
+
+
 @pytest.mark.parametrize("sink", ["placed", "plain"])
-def test_key_groups_go_where_the_placer_says(tmp_path, sink):
-    if sink == "placed":
-        # The driver dies after the moves; the next one has to make them again.
-        with started("place", tmp_path, "endless") as process:
-            until((tmp_path / "gathered").exists, process, "place", tmp_path)
-            kill(process)
-        (tmp_path / "journal").unlink()
-    finished("place", tmp_path, sink, wait_s=1_200)
-    stats = json.loads((tmp_path / "stats.json").read_text())
+def test_key_groups_go_where_the_placer_says(main, sink):
+    place = main / sink
+    stats = stats_of(place)
     assert stats["gathered"] == 1
     assert stats["moved"] >= 1
     assert stats["failures"] == 0
-    assert stats.get("escaped", False) == (sink == "placed")
+    assert stats["escaped"] == (sink == "placed")
     # Every batch brings every entity, and those of the batch before once more.
-    rows = [json.loads(one.read_text()) for one in sorted((tmp_path / "out").iterdir())]
+    rows = [json.loads(one.read_text()) for one in sorted((place / "out").iterdir())]
     entities = sorted(f"e{n}" for n in range(30))
     assert rows == [[[one, number] for one in entities] for number in range(stats["batches"])]
-    entries = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    entries = [json.loads(line) for line in (place / "journal").read_text().splitlines()]
     plans = [entry for entry in entries if entry["kind"] == "plan" and entry["moves"]]
     assert plans
     for one in plans:

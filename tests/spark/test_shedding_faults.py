@@ -1,80 +1,18 @@
-"""Drivers and the control channel die while records are shed: each is kept once."""
+"""Batches fail and are repeated while records are shed: each record is kept once."""
 
-import json
 import time
 
 import pytest
+from accounts import given, spilled
 from flows import TIMED, bag, drop, run, saved_files, sunk, timed_files, unwanted
-from jobs_of import finished, kill, started, until
 from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
-from test_aggregate_faults import committed
 
 import penstock
-from penstock.spark.spill import ADDED
 
 pytestmark = pytest.mark.spark
 
 STUCK = 55
-
-
-def given(spark, place):
-    return bag(spark.read.schema(TIMED).json(str(place / "in")).collect())
-
-
-def spilled(spark, place):
-    """What is in the spill folder, without what was added to it."""
-    return bag(spark.read.parquet(str(place / "spill")).drop(*ADDED, "penstock_batch").collect())
-
-
-def spilled_in(place, batch):
-    return sorted((place / "spill" / f"penstock_batch={batch}").glob("[!.]*.parquet"))
-
-
-def stats_of(place):
-    return json.loads((place / "stats.json").read_text())
-
-
-def stuck_in_the_second_batch(place):
-    """Whether a batch has kept what it has shed, and is stuck with what it has not."""
-    return (place / "stuck").exists() and spilled_in(place, 1)
-
-
-@pytest.mark.apart
-def test_a_killed_driver_keeps_each_record_once(spark, tmp_path):
-    drop(tmp_path / "in", *timed_files(6))  # two of them in each batch
-    with started("shed", tmp_path, STUCK, "local[2]") as process:
-        until(lambda: stuck_in_the_second_batch(tmp_path), process, "shed", tmp_path)
-        assert committed(tmp_path / "checkpoint") == 1
-        kill(process)
-    [file] = spilled_in(tmp_path, 1)
-    before = bag(spark.read.parquet(str(file)).collect())
-    (tmp_path / "go").touch()
-    finished("shed", tmp_path, STUCK, "local[2]")
-    assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
-    # Other records would be shed now: it was decided about them before.
-    [file] = spilled_in(tmp_path, 1)
-    assert bag(spark.read.parquet(str(file)).collect()) == before
-    stats = stats_of(tmp_path)
-    assert (stats["received"], stats["fallbacks"]) == (80, 0)
-    assert stats["shed"] + stats["processed"] == 80
-
-
-@pytest.mark.apart
-def test_without_the_control_channel_nothing_is_shed(spark, tmp_path):
-    files = timed_files(5)  # 5 records of e1 in each
-    drop(tmp_path / "in", *files[:2])
-    drop(tmp_path / "later", *files[2:], start=2)
-    finished("deaf", tmp_path, "shed")
-    rows = sunk(spark, tmp_path)
-    assert spilled(spark, tmp_path) + bag(rows) == given(spark, tmp_path)
-    stats = stats_of(tmp_path)
-    before, after = stats["before"], stats["after"]
-    assert (before["received"], before["shed"], before["processed"]) == (40, 10, 30)
-    assert (after["received"], after["shed"], after["processed"]) == (100, 10, 90)
-    assert (before["fallbacks"], after["fallbacks"]) == (0, 3)
-    assert "the driver" in after["fallback_reason"]
-    assert sorted(row.n for row in rows if row.entity == "e1") == list(range(41, 100, 4))
 
 
 def attempt(spark, place, shed, instances, fails=False):

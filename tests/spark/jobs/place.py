@@ -1,10 +1,13 @@
 """Two stateful operators on a local cluster; all of their key groups move to one executor.
 
-Arguments: the folder to work in, and the way. `placed` uses `with_placement`, and then kills the
-executor; `plain` uses the sink alone; `endless` is placed, and runs until the driver is killed.
+A query in the folder `placed` uses `with_placement`; then its executor is killed. A second query in
+the folder `plain` uses its sink alone.
+
+Arguments: the folder to work in; "endless" if the first query runs until the driver is killed.
 """
 
 import sys
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,6 @@ from shared import drop, source, until, write_json
 import penstock
 from penstock.spark.lab import session
 
-place, way = Path(sys.argv[1]), sys.argv[2]
 PARTITIONS = 6
 GROUPS = 2 * PARTITIONS
 
@@ -26,37 +28,72 @@ class Gather(penstock.placement.Placer):
         return np.zeros(cluster.key_groups, dtype=np.int64), "all to the first one"
 
 
-def files():
-    """The number of files so far, those of a killed driver included."""
-    return len(list((place / "in").glob("[0-9]*")))
+class Query:
+    """A query whose key groups are gathered on one executor."""
+
+    def __init__(self, spark, place, wrapped):
+        for folder in ("in", "out"):
+            (place / folder).mkdir(exist_ok=True, parents=True)
+        self._place = place
+        records = source(spark, place / "in")
+        for _ in range(2):
+            # The number is computed, or Spark would not shuffle between the two operators.
+            records = records.withColumn("n", sf.abs("n")).dropDuplicates(["entity", "n"])
+        self.query = (
+            records.writeStream.outputMode("append")
+            .foreachBatch(wrapped(self._sink))
+            .option("checkpointLocation", str(place / "checkpoint"))
+            # Between batches there is time for hints.
+            .trigger(processingTime="300 milliseconds")
+            .start()
+        )
+        self.attached = penstock.attach(
+            self.query, place=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
+        )
+        self.until(self._together)
+        self.gathered = self.where()
+        (place / "gathered").touch()
+
+    def _sink(self, batch, number):
+        rows = sorted((row["entity"], row["n"]) for row in batch.collect())
+        # A batch that a killed driver did not complete is repeated: it has the same file.
+        write_json(self._place / "out" / f"{number:06}.json", rows)
+
+    def files(self):
+        """The number of files so far, those of a killed driver included."""
+        return len(list((self._place / "in").glob("[0-9]*")))
+
+    def feed(self):
+        """Run one more batch: every entity, and those of the previous batch again."""
+        newest = self.files()
+        numbers = range(max(0, newest - 1), newest + 1)
+        rows = [{"entity": f"e{n}", "n": number} for number in numbers for n in range(30)]
+        drop(self._place / "in", rows, start=newest)
+        self.query.processAllAvailable()
+
+    def where(self):
+        return dict(self.attached._placement.groups.where)
+
+    def _together(self):
+        return len(self.where()) == GROUPS and len(set(self.where().values())) == 1
+
+    def until(self, condition):
+        """Feed until there is a condition."""
+        until(lambda: self.feed() or condition(), lambda: (self.attached.stats(), self.where()))
+
+    def end(self, **found):
+        """Run some more batches, and write down what was seen."""
+        for _ in range(3):
+            self.feed()
+        stats = self.attached.stats()
+        found |= {"gathered": len(set(self.gathered.values())), "moved": stats.moved}
+        found |= {"failures": stats.failures, "batches": self.files()}
+        penstock.detach(self.query)
+        self.query.stop()
+        write_json(self._place / "stats.json", found)
 
 
-def feed():
-    """Run one more batch: every entity, and those of the previous batch again."""
-    newest = files()
-    numbers = range(max(0, newest - 1), newest + 1)
-    rows = [{"entity": f"e{n}", "n": number} for number in numbers for n in range(30)]
-    drop(place / "in", rows, start=newest)
-    query.processAllAvailable()
-
-
-def sink(batch, number):
-    rows = sorted((row["entity"], row["n"]) for row in batch.collect())
-    # A batch that a killed driver did not complete is repeated: it has the same file.
-    write_json(place / "out" / f"{number:06}.json", rows)
-
-
-def where():
-    return dict(attached._placement.groups.where)
-
-
-def together():
-    feed()
-    return len(where()) == GROUPS and len(set(where().values())) == 1
-
-
-for folder in ("in", "out"):
-    (place / folder).mkdir(exist_ok=True)
+main, endless = Path(sys.argv[1]), "endless" in sys.argv[2:]
 spark = session(
     "local-cluster[3,1,1024]",
     "penstock-test-place",
@@ -64,38 +101,13 @@ spark = session(
     spark__sql__shuffle__partitions=str(PARTITIONS),
     spark__locality__wait="10s",
 )
-records = source(spark, place / "in")
-for _ in range(2):
-    # The number is computed, or Spark would not shuffle between the two operators.
-    records = records.withColumn("n", sf.abs("n")).dropDuplicates(["entity", "n"])
-query = (
-    records.writeStream.outputMode("append")
-    .foreachBatch(sink if way == "plain" else penstock.with_placement(sink))
-    .option("checkpointLocation", str(place / "checkpoint"))
-    # Between batches there is time for hints.
-    .trigger(processingTime="300 milliseconds")
-    .start()
-)
-attached = penstock.attach(
-    query, place=Gather(max_migrations=GROUPS), period="1 s", journal=place / "journal"
-)
-until(together, lambda: (attached.stats(), where()))
-gathered = where()
-(place / "gathered").touch()
-while way == "endless":
-    feed()
-found = {"gathered": len(set(gathered.values())), "moved": attached.stats().moved}
-if way == "placed":
-    # The executor that has all key groups is killed: Spark loads the state elsewhere.
-    (there,) = set(gathered.values())
-    spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
-    until(lambda: feed() or there not in where().values(), lambda: (attached.stats(), where()))
-    found["escaped"] = True
-for _ in range(3):
-    feed()
-found["failures"] = attached.stats().failures
-penstock.detach(query)
-query.stop()
+placed = Query(spark, main / "placed", penstock.with_placement)
+for _ in repeat(None) if endless else ():
+    placed.feed()
+# The executor that has all key groups is killed: Spark loads the state elsewhere.
+(there,) = set(placed.gathered.values())
+spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
+placed.until(lambda: there not in placed.where().values())
+placed.end(escaped=True)
+Query(spark, main / "plain", lambda sink: sink).end(escaped=False)
 spark.stop()
-found["batches"] = files()
-write_json(place / "stats.json", found)

@@ -114,6 +114,6 @@ def scaled(cluster, way, place):
 if __name__ == "__main__":
     main = Path(sys.argv[1])
     logging.basicConfig(filename=main / "warnings.log", level=logging.WARNING)
-    with StandaloneCluster(workers=3) as one_cluster:
+    with StandaloneCluster(workers=1, cores=3, memory_mb=2048) as one_cluster:
         for one_way in ("killed", "decommissioned", "dynamic"):
             scaled(one_cluster, one_way, main / one_way)

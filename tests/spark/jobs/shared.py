@@ -22,10 +22,11 @@ __all__ = [
     "drop",
     "held_up",
     "keep_totals",
-    "moody",
+    "sheds_moodily",
     "source",
     "start_to_parquet",
     "totals",
+    "two_files_a_batch",
     "until",
     "unwanted",
     "write_json",
@@ -96,6 +97,36 @@ def held_up(place, number, *, mark, until):
                 time.sleep(0.02)
 
     return hold
+
+
+def sheds_moodily(place, stuck):
+    """An operator that sheds into a folder; the record `stuck` waits for the file `go`.
+
+    The start of a batch decides which records are shed.
+    """
+    hold = held_up(place, stuck, mark="stuck", until="go")
+
+    def work(record):
+        hold(record)
+        return record
+
+    return penstock.balance(
+        work,
+        key="n",
+        schema=TIMED,
+        instances=3,
+        name="careful",
+        shed=moody(),
+        arrival="ts",
+        protect=f"n = {stuck}",
+        spill=str(place / "spill"),
+    )
+
+
+def two_files_a_batch(spark, place):
+    """A stream of the files in the folder `in`."""
+    stream = spark.readStream.schema(TIMED).option("maxFilesPerTrigger", 2)
+    return stream.json(str(place / "in"))
 
 
 def counts(operator, *names):
