@@ -25,9 +25,9 @@ from penstock.diagnosis import find_logs, read_log
 from penstock.diagnosis.queries import Slots, queries_of
 from penstock.experiments.batch_trials import ByPenstock, Load, try_out
 from penstock.experiments.calibration import (
+    BatchWork,
     Recording,
     Setting,
-    Work,
     calibrated,
     write_recordings,
 )
@@ -127,10 +127,10 @@ def master(setting: Setting) -> str:
     return f"local-cluster[{executors},{setting.workers[0][0]},1024]"
 
 
-def work_of(rows: pa.Table, tasks: int, *, costs_ms: float) -> Work:
+def work_of(rows: pa.Table, tasks: int, *, costs_ms: float) -> BatchWork:
     """Return the work of a batch from its results."""
     task = rows["task"].to_numpy()
-    return Work(
+    return BatchWork(
         records=np.bincount(task, minlength=tasks),
         busy_ms=np.bincount(task, weights=rows["cost_ms"].to_numpy(), minlength=tasks),
         costs_ms=costs_ms,

@@ -149,7 +149,8 @@ def heavy(batches: int, records: int) -> tuple[np.ndarray, np.ndarray]:
 
 def uneven_costs(run: Run) -> None:
     operator = balanced(SLOTS) if run.cured else by_turns(SLOTS)
-    stream(run.session(), *heavy(run.batches, 400), operator=operator)
+    keys, costs_ms = heavy(run.batches, 400)
+    stream(run.session(), keys, costs_ms, operator=operator)
 
 
 def hot_keys(run: Run) -> None:
@@ -160,24 +161,27 @@ def hot_keys(run: Run) -> None:
 
 
 def too_few_tasks(run: Run) -> None:
-    records = even(run.batches, 400, cost_ms=6.0)
-    stream(run.session(), *records, operator=by_turns(SLOTS if run.cured else 2))
+    keys, costs_ms = even(run.batches, 400, cost_ms=6.0)
+    stream(run.session(), keys, costs_ms, operator=by_turns(SLOTS if run.cured else 2))
 
 
 def healthy(run: Run) -> None:
-    stream(run.session(), *even(run.batches, 800, cost_ms=20.0), operator=by_turns(SLOTS))
+    keys, costs_ms = even(run.batches, 800, cost_ms=20.0)
+    stream(run.session(), keys, costs_ms, operator=by_turns(SLOTS))
 
 
 def over_provisioned(run: Run) -> None:
     spark = run.session(f"local[{(run.cured and run.slots) or SLOTS}]")
     trigger = {"processingTime": "2 seconds"}
-    stream(spark, *even(run.batches, 80, cost_ms=5.0), operator=by_turns(SLOTS), trigger=trigger)
+    keys, costs_ms = even(run.batches, 80, cost_ms=5.0)
+    stream(spark, keys, costs_ms, operator=by_turns(SLOTS), trigger=trigger)
 
 
 def slow_executor(run: Run) -> None:
     spark = run.session(f"local-cluster[{EXECUTORS},1,1024]", spark__executor__memory="512m")
-    records = even(run.batches, 240, cost_ms=20.0)
-    stream(spark, *records, operator=by_turns(2 * EXECUTORS, slow=None if run.cured else "0"))
+    keys, costs_ms = even(run.batches, 240, cost_ms=20.0)
+    operator = by_turns(2 * EXECUTORS, slow=None if run.cured else "0")
+    stream(spark, keys, costs_ms, operator=operator)
 
 
 def crowded_state(run: Run) -> None:

@@ -34,6 +34,17 @@ CLIENTS = 2
 ROUNDS = 3
 
 
+def report_of(task: TaskId, records: int, *, busy_ms: float, costs: bytes) -> ExecutionReport:
+    return ExecutionReport(
+        task,
+        records=records,
+        emitted=records,
+        busy_ms=busy_ms,
+        executor=str(task.partition),
+        costs=costs,
+    )
+
+
 def controller_with(entries: int) -> Controller:
     """Return a controller that has learnt the costs of some keys."""
     instances = 64
@@ -46,7 +57,7 @@ def controller_with(entries: int) -> Controller:
         tracker.execute(keys, generator.exponential(10, keys.size), 0.0)
         task = TaskId("op", "query", "0", instance)
         costs = pack_costs(tracker.finish())
-        controller.observe(ExecutionReport(task, keys.size, keys.size, 1.0, str(instance), costs))
+        controller.observe(report_of(task, keys.size, busy_ms=1.0, costs=costs))
     return controller
 
 
@@ -127,7 +138,8 @@ def _teach(controller: Controller, batch: int) -> None:
     tracker = grouping.tracker(0)
     tracker.execute(np.arange(10), np.full(10, 5.0 + batch), 0.0)
     task = TaskId("op", "query", f"taught {batch}", 0)
-    controller.observe(ExecutionReport(task, 10, 10, 50.0, "0", pack_costs(tracker.finish())))
+    costs = pack_costs(tracker.finish())
+    controller.observe(report_of(task, 10, busy_ms=50.0, costs=costs))
 
 
 def report_ms(tasks: int) -> float:
@@ -137,11 +149,8 @@ def report_ms(tasks: int) -> float:
     reports = plane.reports
     tracker = Proactive(64, capacity=1_024).tracker(0)
     tracker.execute(np.arange(200), np.full(200, 5.0), 0.0)
-    report = pack(
-        ExecutionReport(
-            TaskId("gone", "q", "1", 0), 200, 200, 1e3, "0", pack_costs(tracker.finish())
-        )
-    )
+    costs = pack_costs(tracker.finish())
+    report = pack(report_of(TaskId("gone", "q", "1", 0), 200, busy_ms=1e3, costs=costs))
     numbers = spark.sparkContext.parallelize(range(tasks), tasks)
 
     def silent(_: object) -> None:

@@ -39,7 +39,7 @@ def enrich(tweet: dict) -> dict:
     return {"entity": tweet["entity"], "kind": kind, "length": len(tweet["text"])}
 
 
-def make_tweets(folder: Path, files: int = 40, tweets: int = 500) -> None:
+def make_tweets(folder: Path, files: int, tweets: int) -> None:
     """Write tweets whose entities are as frequent as in the paper."""
     keys = Application(records=files * tweets).stream(seed=1).keys.reshape(files, tweets)
     for number, entities in enumerate(keys):
@@ -56,7 +56,8 @@ def read(spark: SparkSession, args: argparse.Namespace, folder: Path) -> DataFra
     source = args.source or folder / "tweets"
     if not args.source:
         source.mkdir()
-        make_tweets(source, *((3, 50) if args.quick else ()))
+        files, tweets = (3, 50) if args.quick else (40, 500)
+        make_tweets(source, files, tweets)
     stream = spark.readStream.schema("entity string, text string")
     return stream.option("maxFilesPerTrigger", 1).json(str(source))
 

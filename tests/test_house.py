@@ -1,6 +1,7 @@
 """Pages about the code stay true: the newcomer's walk, the glossary, the length of files."""
 
 import re
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 PAGE = (ROOT / "docs" / "inside" / "architecture.md").read_text()
+FAMILIES = "grouping", "shedding", "scaling", "placement"
 WALKS = [
     "Before the first record",
     "One record on Spark",
@@ -49,12 +51,66 @@ def test_a_walk_enters_no_file_more_than_twice(walk):
     assert max(entered.values()) <= 2, entered
 
 
-def test_the_tree_has_every_file_of_control_spark_sim_and_diagnosis():
-    tree = PAGE.split("## The tree")[1].split("## Import rules")[0]
-    listed = set(re.findall(r"\w+\.py", tree))
-    rooms = ["control", "sim", "diagnosis", "spark", "spark/driver", "spark/executor"]
-    files = {file.name for room in rooms for file in (SOURCE / room).glob("*.py")}
-    assert files - listed == set()
+def listed(room):
+    """Return the files that the tree has in a room, but not those of the rooms inside of it."""
+    lines = PAGE.split("## The tree")[1].split("```")[1].splitlines()
+    path, found = [], set()
+    for line in lines:
+        depth = (len(line) - len(line.lstrip())) // 2
+        if opened := re.match(r" *(\w+)/ ", line):
+            path = [*path[: depth - 1], opened[1]]
+        if path == room.split("/"):
+            found |= set(re.findall(r"\w+\.py", line))
+    return found
+
+
+@pytest.mark.parametrize(
+    "room", ["control", "sim", "diagnosis", "spark", "spark/driver", "spark/executor"]
+)
+def test_the_tree_has_every_file_of_a_room(room):
+    files = {file.name for file in (SOURCE / room).glob("*.py")} - {"__init__.py"}
+    assert files - listed(room) == set()
+
+
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+
+
+def sources(name):
+    """Return the modules that an import contract binds."""
+    (found,) = [one for one in CONTRACTS["contracts"] if one["name"].startswith(name)]
+    return set(found["source_modules"])
+
+
+def modules(folder, package):
+    """Return the modules and packages directly in a folder."""
+    names = {one.stem for one in folder.glob("*.py")} | {
+        one.parent.name for one in folder.glob("*/__init__.py")
+    }
+    return {f"{package}.{name}" for name in names if not name.startswith("__")}
+
+
+def test_import_contracts_bind_every_module():
+    top, spark = modules(SOURCE, "penstock"), modules(SOURCE / "spark", "penstock.spark")
+    policies = modules(SOURCE / "policies", "penstock.policies")
+    families = {f"penstock.policies.{name}" for name in FAMILIES}
+    assert policies - families - sources("shared parts of policies") == set()
+    assert top - {"penstock.spark"} - sources("only penstock.spark speaks") == set()
+    others = (top | spark) - {"penstock.spark", "penstock.spark.internals"}
+    assert others - sources("only penstock.spark.internals") == set()
+    users = {"penstock.spark", "penstock.spark.lab", "penstock.cli", "penstock.experiments"}
+    assert (top | spark) - users - sources("the lab") == set()
+
+
+def test_lines_of_pages_have_at_most_100_characters():
+    pages = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+    long = [
+        f"{page.relative_to(ROOT)}:{number}"
+        for page in [*pages, *(ROOT / "docs").rglob("*.md")]
+        for number, line in enumerate(page.read_text().splitlines(), 1)
+        # Tables, pictures and output of programs have no other form.
+        if len(line) > 100 and not line.startswith(("|", "!", "{"))
+    ]
+    assert long == []
 
 
 def test_the_glossary_has_at_most_30_words_in_order():

@@ -20,6 +20,7 @@ from faults.accounts import Account, account
 from faults.queries import INSTANCES, PER_FILE, record
 from faults.schedules import Fault, Schedule
 from penstock.spark.lab import StandaloneCluster
+from penstock.spark.lab.clusters import descendants
 
 if TYPE_CHECKING:
     from faults.hosts import HostCluster
@@ -338,26 +339,6 @@ class Run:
             with contextlib.suppress(OSError):
                 shutil.copytree(self.disk.folder, kept)
             self.disk.remove()
-
-
-def descendants(ancestors: set[int]) -> list[tuple[int, bytes]]:
-    """Processes below some processes, with their commands, by their numbers."""
-    parents, commands = {}, {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                text = (entry / "stat").read_text()
-                parents[int(entry.name)] = int(text.rsplit(")", 1)[1].split()[1])
-                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
-
-    def ours(pid: int) -> bool:
-        while pid in parents:
-            pid = parents[pid]
-            if pid in ancestors:
-                return True
-        return False
-
-    return [(pid, commands[pid]) for pid in sorted(parents) if ours(pid)]
 
 
 __all__ = ["Engine", "Fault", "HangError", "Run", "can_mount"]

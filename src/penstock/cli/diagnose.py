@@ -42,9 +42,9 @@ def diagnose(
     """Find out what is slow in a Spark job, and why.
 
     PATH is an event log (spark.eventLog.enabled=true), the folder of a rolling log, or a folder
-    with several logs; on this machine, or on any file system that Spark knows (hdfs://...). The
-    job needs no change and no Penstock. Instead of PATH, --url takes the pages of an application
-    that runs.
+    with several logs. It is on this machine, or on any file system that Spark knows (hdfs://...).
+    The job needs no change and no Penstock. Instead of PATH, --url takes the pages of an
+    application that runs.
     """
     if (path is None) == (url is None):
         raise PenstockError("give either PATH, an event log, or --url, a running application")

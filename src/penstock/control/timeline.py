@@ -56,8 +56,8 @@ class Look:
         operators: work of single operators, for people.
         slots: number of slots that the query had; 0 if it is unknown.
         usual: whether no executor was new: a new one first starts Python and compiles.
-        read_s: time at which the records were read, in seconds since 1970, if it was not the start:
-            a batch that runs again has the records of its first attempt.
+        read_s: time at which the records were read, in seconds since 1970; None if it was the
+            start. A batch that runs again has the records of its first attempt.
     """
 
     began_s: float
@@ -186,9 +186,16 @@ class Timeline:
         for began_s, read_s, row in zip(
             saved["began_s"].tolist(), saved["read_s"].tolist(), saved["looks"], strict=True
         ):
-            taken_s, rows, behind, *work = row.tolist()
-            done = None if math.isnan(work[0]) else Work(*work)
-            self._looks.append(Look(began_s, taken_s, rows, behind, done, read_s=read_s))
+            taken_s, rows, behind, processed, emitted, busy_ms = row.tolist()
+            look = Look(
+                began_s=began_s,
+                taken_s=taken_s,
+                rows=rows,
+                behind=behind,
+                work=None if math.isnan(processed) else Work(processed, emitted, busy_ms),
+                read_s=read_s,
+            )
+            self._looks.append(look)
         self._began_s = saved["read_s"].tolist()
         self._arrived = saved["arrived"].tolist()
         self._fixed.load(saved["fixed_s"])

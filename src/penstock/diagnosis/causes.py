@@ -87,7 +87,13 @@ def split(group: Group, slowdown: Float64, slots: list[int]) -> Split:
     found |= _imbalance(work_ms, tasks.records[good], stages[good], slots=group.slots)
     overhead_ms = float(outside_ms[good].mean()) if good.any() else 0.0
     causes = _adding_up(found, group.wall_ms - ideal_ms)
-    return Split(group.wall_ms, min(ideal_ms, group.wall_ms), causes, work_ms, overhead_ms)
+    return Split(
+        wall_ms=group.wall_ms,
+        ideal_ms=min(ideal_ms, group.wall_ms),
+        causes_ms=causes,
+        work_ms=work_ms,
+        overhead_ms=overhead_ms,
+    )
 
 
 class _Peel:

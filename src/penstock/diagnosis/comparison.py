@@ -131,7 +131,7 @@ def compare(before: Diagnosis, after: Diagnosis, query: str | None = None) -> li
             f"BEFORE and AFTER must have a query{asked} in common; BEFORE has {names[0]}; AFTER "
             f"has {names[1]}"
         )
-    return [_compared(*pair) for pair in pairs]
+    return [_compared(one, other) for one, other in pairs]
 
 
 def _pairs(
@@ -189,7 +189,7 @@ def _changes(before: QueryDiagnosis, after: QueryDiagnosis) -> tuple[CauseChange
         if max(means) < _SMALLEST_SHARE * usual_s:
             continue
         batches = [Batches(own, np.ones(own.size)) for own in both]
-        found.append(CauseChange(cause, means[0], means[1], difference(*batches)))
+        found.append(CauseChange(cause, means[0], means[1], difference(batches[0], batches[1])))
     return tuple(sorted(found, key=lambda one: -one.saved_s.mid))
 
 

@@ -20,7 +20,7 @@ from penstock.policies.kernels import Float64, Int64
 from penstock.sim import HeavyTailed, Overheads, Stream, Worker, simulate_batches
 
 
-class Work(NamedTuple):
+class BatchWork(NamedTuple):
     """The work of a batch.
 
     Attributes:
@@ -154,7 +154,7 @@ class Found(NamedTuple):
     record_ms: float
 
 
-def calibrated(batches: Sequence[Batch], works: Sequence[Work], slowdown: Float64) -> Found:
+def calibrated(batches: Sequence[Batch], works: Sequence[BatchWork], slowdown: Float64) -> Found:
     """Return the overheads of some batches of one operator.
 
     The time of a task besides its records is a + b n, for n records: a and b are fitted. A slot
@@ -201,7 +201,7 @@ class _Parts(NamedTuple):
     extra_ms: Float64
 
 
-def _parts(batch: Batch, work: Work, slowdown: Float64) -> _Parts:
+def _parts(batch: Batch, work: BatchWork, slowdown: Float64) -> _Parts:
     routing, working = batch.groups
     tasks = Tasks.together([run.tasks for run in working.runs])
     tasks = tasks.chosen(np.argsort(tasks.launch_ms, kind="stable"))

@@ -1,4 +1,4 @@
-"""Beyond the papers: keys that an attacker chooses, who knows the code, with the seed and without.
+"""Beyond the papers: keys chosen by an attacker who knows the code, with the seed and without.
 
 The attacker has a copy of the grouping, tries many keys on it, and sends those that its copy gives
 to two of the instances. A hash function of a strongly universal family spreads any `m` keys that

@@ -205,7 +205,8 @@ def distributions(table: Table) -> list[Claim]:
         claims += [
             ordered(
                 f"{series}: shedding ratio for uniform keys and at Zipf-3.0",
-                *(table.mean(series, x, "shedding_ratio") for x in ("uniform", "zipf-3.0")),
+                table.mean(series, "uniform", "shedding_ratio"),
+                table.mean(series, "zipf-3.0", "shedding_ratio"),
                 paper="decreases",
                 source=source,
                 grows=False,
@@ -237,7 +238,8 @@ def precision(table: Table) -> list[Claim]:
             ),
             ordered(
                 f"{series}: dropped ratio with epsilon 1.0 and with 0.001",
-                *(table.mean(series, x, "dropped_ratio") for x in (1.0, 0.001)),
+                table.mean(series, 1.0, "dropped_ratio"),
+                table.mean(series, 0.001, "dropped_ratio"),
                 paper="decreases",
                 source=source,
                 grows=False,

@@ -132,7 +132,8 @@ def _timeseries(case: Case) -> Run:
 
 def _updated(result: Result) -> int:
     """Return the record at which the scheduler has the first matrices after the change."""
-    found = (c.record for c in result.changes if c.state == "SEND ALL" and c.record >= CHANGE)
+    all_sent = SyncState.SEND_ALL.value
+    found = (c.record for c in result.changes if c.state == all_sent and c.record >= CHANGE)
     return next(found, len(result.stream))
 
 

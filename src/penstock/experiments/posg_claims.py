@@ -162,20 +162,17 @@ def max_cost(table: Table) -> list[Claim]:
 
 def cost_values(table: Table) -> list[Claim]:
     """Figure 7."""
-    claims = []
+    claims, source = [], "Figure 7"
     for series in BOTH:
+        gain = 100 * (_average(table, series) - 1)
         claims += [
-            at_least(
-                f"{series}: mean gain over the figure, in %",
-                100 * (_average(table, series) - 1),
-                paper=19,
-                source="Figure 7",
-            ),
+            at_least(f"{series}: mean gain over the figure, in %", gain, paper=19, source=source),
             ordered(
                 f"{series}: deviation between streams in ms, with 2 costs and with 64",
-                *(_deviation(table, series, x) for x in (2.0, 64.0)),
+                _deviation(table, series, 2.0),
+                _deviation(table, series, 64.0),
                 paper="variance decreases",
-                source="Figure 7",
+                source=source,
                 grows=False,
             ),
         ]

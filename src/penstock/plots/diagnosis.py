@@ -132,7 +132,13 @@ def _draw_batches(panel: Axes, query: QueryDiagnosis) -> None:
     panel.set(ylabel=f"duration of a {noun} (s)", xlabel=noun, ylim=(0, 1.25 * bottom.max()))
     _name_batches(panel, [batch.number for batch in chosen])
     panel.set_title("Where the time goes", size=12, weight="bold")
-    panel.legend(frameon=False, ncols=3, loc="upper left", fontsize=9)
+    _legend_below(panel)
+
+
+def _legend_below(panel: Axes) -> None:
+    panel.legend(
+        frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=9
+    )
 
 
 def _name_batches(panel: Axes, numbers: Sequence[int]) -> None:
@@ -214,7 +220,7 @@ def _draw_causes(panel: Axes, query: QueryDiagnosis) -> None:
     panel.set_ylim(0, max(1.35 * bottom.max(), 1e-3))
     _name_batches(panel, [query.examined[place].number for place in places])
     if panel.get_legend_handles_labels()[0]:
-        panel.legend(frameon=False, ncols=3, loc="upper left", fontsize=9)
+        _legend_below(panel)
 
 
 def _draw_cures(panel: Axes, query: QueryDiagnosis) -> None:

@@ -24,8 +24,9 @@ def draw_rehearsal(outcomes: Sequence[Outcome], *, target_s: float | None, title
     top_s = _ROOM * max([*shown, target_s or 0.0]) or 1.0
     _draw_settings(panel, outcomes, top_s)
     best = frontier([one for one in outcomes if not one.shedder])
-    at = [one.slots for one in best], [one.latency_s for one in best]
-    panel.plot(*at, color="black", lw=1, alpha=0.6, label="frontier without shedding", zorder=2)
+    slots, latency_s = [one.slots for one in best], [one.latency_s for one in best]
+    label = "frontier without shedding"
+    panel.plot(slots, latency_s, color="black", lw=1, alpha=0.6, label=label, zorder=2)
     chosen = recommended(outcomes)
     if chosen is not None:
         panel.scatter(

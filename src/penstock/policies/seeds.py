@@ -1,4 +1,4 @@
-"""Seeds that nobody shall see: who knows the seed can choose keys that collide."""
+"""Secret seeds: an attacker who knows the seed can choose keys that collide."""
 
 
 class SecretSeed(int):

@@ -124,7 +124,7 @@ def compare_journals(before: JournalRun, after: JournalRun) -> Comparison:
         before_s=before.busiest_s,
         after_s=after.busiest_s,
         per_record=per_record,
-        gain=ratio(*sides),
+        gain=ratio(sides[0], sides[1]),
         predicted=(),
         causes=() if of_queries else (_unevenness(before, after),),
         notes=tuple(_notes(before, after, of_queries=of_queries)),
@@ -136,7 +136,8 @@ def _unevenness(before: JournalRun, after: JournalRun) -> CauseChange:
     """Return the time by which the busiest instance exceeds the mean one."""
     lost = [one.busiest_s - one.even_s for one in (before, after)]
     means = [float(own.mean()) for own in lost]
-    change = difference(*(Batches(own, np.ones(own.size)) for own in lost))
+    sides = [Batches(own, np.ones(own.size)) for own in lost]
+    change = difference(sides[0], sides[1])
     return CauseChange(Cause.UNEVEN_COSTS, means[0], means[1], change)
 
 

@@ -82,6 +82,21 @@ class Tasks(NamedTuple):
     busy_ms: Float64
 
 
+def no_tasks() -> Tasks:
+    """Return the tasks of no batch."""
+    none, never_ms = np.zeros(0, dtype=np.int64), np.zeros(0)
+    return Tasks(
+        batch=none,
+        stage=none,
+        task=none,
+        worker=none,
+        slot=none,
+        records=none,
+        start_ms=never_ms,
+        busy_ms=never_ms,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class BatchesResult:
     """Result of a simulation of micro-batches.

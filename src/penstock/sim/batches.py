@@ -15,7 +15,7 @@ from penstock.policies.kernels import Float64, Int32, Int64
 from penstock.policies.learner import Learner
 from penstock.policies.shedding import Shedder
 from penstock.policies.validation import whole
-from penstock.sim.batch_parts import BatchesResult, Overheads, Stage, Tasks, Worker
+from penstock.sim.batch_parts import BatchesResult, Overheads, Stage, Tasks, Worker, no_tasks
 from penstock.sim.service import Schedule, checked_slowdowns
 from penstock.sim.workloads import Stream
 
@@ -339,6 +339,5 @@ def _waits_ms(tasks: Int32, spent_ms: Float64, ran: Tasks) -> Float64:
 
 def _concatenated(parts: list[Tasks]) -> Tasks:
     if not parts:
-        none, never_ms = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return Tasks(none, none, none, none, none, none, never_ms, never_ms)
+        return no_tasks()
     return Tasks._make(np.concatenate(arrays) for arrays in zip(*parts, strict=True))

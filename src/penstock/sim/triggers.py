@@ -108,7 +108,7 @@ def simulate_triggers(
     arrivals_ms = source.arrivals_ms
     stream = replace(stream, arrivals_ms=arrivals_ms)
     idle_ms = overheads.batch_ms if overheads is not None else 0.0
-    out = _Collected([], [], [], np.full(len(stream), np.nan), np.full(len(stream), np.nan))
+    out = _Collected(len(stream))
     at, began_ms, free_ms = 0, -np.inf, -np.inf
     while at < len(stream):
         began_ms, stop = source.batch(at, began_ms, free_ms)
@@ -142,15 +142,15 @@ def simulate_triggers(
     )
 
 
-@dataclass
 class _Collected:
     """A result in the making; see `TriggeredResult`."""
 
-    began_ms: list[float]
-    duration_ms: list[float]
-    records: list[int]
-    waiting_ms: Float64
-    latency_ms: Float64
+    def __init__(self, records: int) -> None:
+        self.began_ms: list[float] = []
+        self.duration_ms: list[float] = []
+        self.records: list[int] = []
+        self.waiting_ms = np.full(records, np.nan)
+        self.latency_ms = np.full(records, np.nan)
 
 
 class _Arrived:

@@ -75,10 +75,10 @@ def balance(
             A record is a dict, or a Row if the parameter's annotation is `pyspark.sql.Row`; such
             a function may be async. If the annotation is `pandas.DataFrame`,
             `pyarrow.RecordBatch` or `pyarrow.Table`, the function takes and returns whole
-            batches; if it is an `Iterator` of one of them, all batches of a task. The records of
-            a batch share its cost equally, so batches teach less about keys: prefer single
-            records where one takes a millisecond or more. A class, or an object with `open` or
-            `close`, is opened once in each Python worker; its `__call__` is the function.
+            batches; if it is an `Iterator` of one of them, all batches of a task. Only the cost
+            of a batch is measured, and costs of keys are estimated from many batches: prefer
+            single records where one takes a millisecond or more. A class, or an object with
+            `open` or `close`, is opened once in each Python worker; its `__call__` is the function.
         key: column, columns or expressions that drive the cost. Any type; null is a key. None
             stands for one key of all records: then only the size counts.
         schema: schema of the records that `func` returns.
@@ -108,10 +108,10 @@ def balance(
         protect: condition of records that must not be shed, such as "priority = 'high'".
         spill: folder in which shed records are kept as Parquet files, exactly once; see
             `penstock.replay`.
-        on_error: what happens to a record on which the function fails. "fail" fails the query;
-            "skip" counts the record, and shows some of them in the journal; "keep" also writes it
-            to the folder `errors`. A batch function is called again with halves of a batch that
-            fails, down to single records.
+        on_error: action for a record on which the function fails. "fail" fails the query. "skip"
+            counts the record, and the journal shows some of them. "keep" also writes it to the
+            folder `errors`. A batch function is called again with halves of a batch that fails,
+            down to single records.
         errors: folder in which failed records are kept as Parquet files, exactly once, with their
             error, traceback, operator, batch and instance; see `penstock.replay`.
         max_errors: largest share in (0, 1), or number, of failed records in a batch; more of them

@@ -193,7 +193,7 @@ class RoutedOperator(ABC):
         if frame.isStreaming:  # batch jobs have no progress to show counts in
             counts = _counts(spec.destinations, sheds=shed is not None)
             decided = decided.observe(f"penstock {self.name}", *counts)
-        return RoutedFrame(decided, spec, plane, spill, errors)
+        return RoutedFrame(decided, spec=spec, plane=plane, spill=spill, errors=errors)
 
     def _read_by_router(
         self, frame: DataFrame, keys: Keys, policies: OperatorPolicies

@@ -50,8 +50,8 @@ class AttachStats:
         behind: number of records that sources with offsets, such as Kafka, hold unread; NaN
             without such a source, without a scaler, and before the first batch has ended.
         lag_s: age in seconds of the oldest of these records; NaN in the same cases.
-        lead_s: time in seconds from the request of an executor until it works, a median of the last
-            ones; NaN before the first one, and without a scaler.
+        lead_s: median time in seconds from the request of an executor until it works; NaN before
+            the first one, and without a scaler.
     """
 
     query: str

@@ -152,9 +152,9 @@ class QuerySensor:
     ) -> Look:
         began_s = datetime.fromisoformat(progress["timestamp"]).timestamp()
         for number, source in enumerate(progress["sources"]):
-            offsets = offsets_of(source)
-            if offsets is not None and offsets[0]:
-                self._lags.setdefault(number, SourceLag()).add(began_s, *offsets)
+            latest, end = offsets_of(source) or ({}, {})
+            if latest:
+                self._lags.setdefault(number, SourceLag()).add(began_s, latest, end)
         return Look(
             began_s=began_s,
             taken_s=float(progress["durationMs"].get("triggerExecution", 0)) / 1000,

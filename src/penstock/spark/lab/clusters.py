@@ -130,23 +130,29 @@ class StandaloneCluster(Service):
 
 def executors_under(pid: int) -> list[int]:
     """Return the executor processes among the descendants of a process; Linux only."""
+    return [one for one, command in descendants({pid}) if _EXECUTOR in command]
+
+
+def descendants(ancestors: set[int]) -> list[tuple[int, bytes]]:
+    """Return the processes below some processes, with their command lines; Linux only."""
     parents, commands = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             # A process may end while its files are read.
             with contextlib.suppress(OSError):
                 status = (entry / "stat").read_text()
+                command = (entry / "cmdline").read_bytes()
                 parents[int(entry.name)] = int(status.rsplit(")", 1)[1].split()[1])
-                commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+                commands[int(entry.name)] = command
 
     def below(one: int) -> bool:
         while one in parents:
-            if one == pid:
-                return True
             one = parents[one]
+            if one in ancestors:
+                return True
         return False
 
-    return [one for one, command in commands.items() if _EXECUTOR in command and below(one)]
+    return [(one, command) for one, command in sorted(commands.items()) if below(one)]
 
 
 def free_port() -> int:
