@@ -74,6 +74,7 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/diagnose.py
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/kafka.py
+	$(BIN)/python benchmarks/kafka_spike.py
 	$(BIN)/python benchmarks/dashboard.py
 
 docs: $(READY) java  ## Draw the pictures of the papers' figures again
