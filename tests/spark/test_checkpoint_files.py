@@ -1,11 +1,15 @@
 """Learnt costs are saved soon, then less and less often, whether the store works or not."""
 
+import threading
 from itertools import pairwise
 
 import pytest
+from flows import NUMBERED, WAIT_S, drop, run, some_files, source
 
+import penstock
 from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.policies.grouping import Factoring
+from penstock.spark import internals
 from penstock.spark.driver import checkpoint_files as module
 from penstock.spark.driver.checkpoint_files import CheckpointFiles
 
@@ -52,3 +56,31 @@ def test_costs_are_saved_less_and_less_often(monkeypatch, caplog, works):
     assert len(set(store.requests)) == len(store.requests)  # each file is new
     told = [one for one in caplog.records if "costs cannot be saved" in one.getMessage()]
     assert len(told) == (0 if works else len(saved_s))
+
+
+@pytest.mark.spark
+def test_a_store_that_hangs_holds_up_no_other_query(spark, tmp_path, monkeypatch):
+    asked, works = threading.Event(), threading.Event()
+    create = internals.create_file
+
+    def hang(spark, path, data):
+        if "hanging.snapshot" in path:
+            asked.set()
+            assert works.wait(WAIT_S)
+        create(spark, path, data)
+
+    monkeypatch.setattr(internals, "create_file", hang)
+    drop(tmp_path / "in", *some_files(3))
+    found = {}
+    try:
+        for name in ("hanging", "other"):
+            op = penstock.balance(
+                lambda record: record, key="entity", schema=NUMBERED, instances=2, name=name
+            )
+            (tmp_path / name).mkdir()
+            run(source(spark, tmp_path / "in").transform(op), tmp_path / name)
+            assert asked.wait(WAIT_S)
+            found[name] = op.stats().received
+    finally:
+        works.set()
+    assert found == {"hanging": 60, "other": 60}

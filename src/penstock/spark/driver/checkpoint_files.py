@@ -1,6 +1,7 @@
 """The files that an operator keeps next to the checkpoint of its query."""
 
 import logging
+import queue
 import re
 import threading
 import time
@@ -44,6 +45,12 @@ class CheckpointFiles:
         self._checkpoints: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         self._due_s: dict[str, tuple[float, float]] = {}
+        self._saver: threading.Thread | None = None
+        self._idle = threading.Event()
+        self._idle.set()
+        self._orders: queue.SimpleQueue[list[tuple[SparkSession, Controller]] | None] = (
+            queue.SimpleQueue()
+        )
 
     def stem(self, spark: SparkSession, controller: Controller, kind: str) -> str | None:
         """Return the path of a kind of files without their numbers; None without a checkpoint.
@@ -115,6 +122,31 @@ class CheckpointFiles:
         matches = (pattern.fullmatch(one) for one in internals.file_names(spark, folder))
         return [int(match[1] or 0) for match in matches if match]
 
+    def save_aside(self, known: list[tuple[SparkSession, Controller]]) -> None:
+        """Save costs that are due, on another thread: a slow store must not hold up the caller.
+
+        Nothing is saved while that thread is still at work.
+        """
+        if self._saver is None:
+            self._saver = threading.Thread(target=self._save, name="penstock-save", daemon=True)
+            self._saver.start()
+        if self._idle.is_set():
+            self._idle.clear()
+            self._orders.put(known)
+
+    def _save(self) -> None:
+        while (known := self._orders.get()) is not None:
+            for spark, controller in known:
+                try:
+                    self.save_if_due(spark, controller)
+                except Exception as error:  # the next look tries again
+                    log.warning("%s: costs are not saved: %s", controller.name, first_line(error))
+            self._idle.set()
+
+    def close(self) -> None:
+        """End the thread that saves."""
+        self._orders.put(None)
+
     def save_if_due(self, spark: SparkSession, controller: Controller) -> None:
         """Save the learnt costs of an operator, unless they were saved a moment ago."""
         stem = self.stem(spark, controller, SNAPSHOT)
@@ -125,6 +157,11 @@ class CheckpointFiles:
         if now_s >= due_s:
             pause_s = min(2 * pause_s, _SAVE_S)
             self._due_s[stem] = now_s + pause_s, pause_s
+            self.save(spark, controller)
+
+    def save_all(self, known: list[tuple[SparkSession, Controller]]) -> None:
+        """Save the learnt costs of some operators."""
+        for spark, controller in known:
             self.save(spark, controller)
 
     def save(self, spark: SparkSession, controller: Controller) -> None:

@@ -125,6 +125,7 @@ class ControlPlane:
 
     def _close(self) -> None:
         self._notices.close()
+        self._files.close()
         self.server.close()
         MAILBOXES.pop(self._application, None)
 
@@ -276,7 +277,7 @@ class ControlPlane:
                     self._close()
                     return
             if reports is None:
-                self._save_all(self._files.save)
+                self._files.save_all(self._known())
                 return
             if isinstance(reports, threading.Event):
                 reports.set()
@@ -285,7 +286,7 @@ class ControlPlane:
                 self._receive(report)
             if time.monotonic() - looked_s > _LOOK_S:
                 looked_s = time.monotonic()
-                self._save_all(self._files.save_if_due)
+                self._files.save_aside(self._known())
             if time.monotonic() - cleaned_s > _CLEAN_S:
                 cleaned_s = time.monotonic()
                 self._remove_forgotten()
@@ -319,10 +320,10 @@ class ControlPlane:
             # A report that cannot be used must stop neither this loop nor the query.
             log.exception("a report could not be used; routing goes on with older costs")
 
-    def _save_all(self, save: Callable[[SparkSession, Controller], None]) -> None:
-        for registration in self.registry.all():
-            for controller in [*registration.controllers.values()]:
-                save(registration.spark, controller)
+    def _known(self) -> list[tuple[SparkSession, Controller]]:
+        """Return all controllers, with their sessions."""
+        own = [(one.spark, [*one.controllers.values()]) for one in self.registry.all()]
+        return [(spark, controller) for spark, found in own for controller in found]
 
     def _remove_forgotten(self) -> None:
         """Remove operators that the user has dropped, and that no query has used for a while."""
@@ -337,9 +338,8 @@ class ControlPlane:
 
     def _save_and_remove(self, registrations: list[Registration]) -> None:
         self.registry.remove(registrations)
-        for registration in registrations:
-            for controller in [*registration.controllers.values()]:
-                self._files.save(registration.spark, controller)
+        for one in registrations:
+            self._files.save_all([(one.spark, own) for own in [*one.controllers.values()]])
 
 
 def _inherit(controller: Controller, earlier: Controller) -> None:
