@@ -37,7 +37,7 @@ soak: $(READY) java  ## Run the long tests: faults, random queries, more random 
 	$(BIN)/python docs/guide/update_guarantees.py
 	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
-	PENSTOCK_LONG_SCRIPTS=1 $(BIN)/python -m pytest tests/spark/test_scripts.py tests/spark/test_pages.py
+	PENSTOCK_LONG=1 $(BIN)/python -m pytest -m long
 
 mutants: $(READY)  ## Change the source a little, and list the changes that no test notices
 	$(BIN)/python tools/mutants.py $(MODULES) --sample $(MUTANTS)

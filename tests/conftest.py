@@ -40,6 +40,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run long tests first: with several processes, short tests fill up the end."""
+    if not os.environ.get("PENSTOCK_LONG"):
+        for item in items:
+            if has(item, "long"):
+                item.add_marker(pytest.mark.skip("takes long; `make soak` runs it"))
     items.sort(key=lambda item: (not has(item, "apart"), not has(item, "spark")))
 
 

@@ -53,6 +53,7 @@ def test_posg_application(monkeypatch):
     assert_claims_and_plot(EXPERIMENTS["posg-spark"], samples)
 
 
+@pytest.mark.long
 def test_posg_timeseries(monkeypatch):
     small = Synthetic(records=6 * 20, distinct=20, cost_values=10, min_cost_ms=0.1, max_cost_ms=6.4)
     monkeypatch.setattr(posg_spark, "STREAM", small)
@@ -80,6 +81,7 @@ def test_cg_throughput_and_memory(monkeypatch):
     assert_claims_and_plot(EXPERIMENTS["cg-spark"], samples)
 
 
+@pytest.mark.long
 def test_las_burst(monkeypatch):
     monkeypatch.setattr(las_spark, "INSTANCES", 2)
     monkeypatch.setattr(las_spark, "TARGET", sliding_average("500 ms", records=200))
@@ -113,6 +115,7 @@ def test_las_phases(live, monkeypatch):
     assert_claims_and_plot(EXPERIMENTS["las-spark-timeseries"], samples)
 
 
+@pytest.mark.long
 def test_las_application(live):
     samples = run("las-spark-application")
     assert {s.series for s in samples} == set(las_spark_figures.SERIES)

@@ -9,7 +9,7 @@ import pytest
 
 from processes import ran
 
-FAULTS = 3
+FAULTS = 2
 
 
 @pytest.mark.spark

@@ -142,6 +142,7 @@ def committed(folder):
     return [one.name for one in (folder / "commits").glob("*") if one.name.isdigit()]
 
 
+@pytest.mark.long
 def test_a_killed_driver_repeats_messages_and_the_reader_drops_them(spark, kafka, tmp_path):
     for topic in ("killed", "killed-out"):
         kafka.topics.create(topic, 2)

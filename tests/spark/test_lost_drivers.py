@@ -25,11 +25,11 @@ from penstock.policies.seeds import SecretSeed
 
 pytestmark = pytest.mark.spark
 
-BALANCED = some_files(40, 30)
+BALANCED = some_files(16, 30)
 AGGREGATED = some_files(6, 40, entities=3)
 SHED = timed_files(6)  # two of them in each batch
-# A record of the thirteenth batch, of the third one, and of the second one waits.
-STUCK = 370, 100, 55
+# A record of the ninth batch, of the third one, and of the second one waits.
+STUCK = 250, 100, 55
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ def killed(spark, tmp_path_factory):
 
 def test_a_killed_driver_goes_on_with_what_it_knew(spark, killed):
     place = killed.place / "balanced"
-    assert killed.committed[0] == 12
+    assert killed.committed[0] == 8
     assert bag(sunk(spark, place)) == rows_of(BALANCED)
     stats = stats_of(place)
-    assert stats["received"] == stats["processed"] == 30 * (40 - 12)
+    assert stats["received"] == stats["processed"] == 30 * (16 - 8)
     second = entries_of(place)[killed.entries :]
     assert second[0]["reason"] == "resumed with saved costs"
     plans = [entry for entry in second[1:] if entry["kind"] == "plan"]

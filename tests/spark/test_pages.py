@@ -1,6 +1,5 @@
 """Pages whose Python blocks are pasted: they run as they stand, on a real local Spark."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ from processes import ran
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(python|console)(?: title=\"(\w+\.py)\")?\n(.*?)^```", re.M | re.S)
 FIRST, OWN = "docs/tutorials/first-stream.md", "docs/tutorials/own-policy.md"
-SOAK = bool(os.environ.get("PENSTOCK_LONG_SCRIPTS"))
 
 
 def blocks(page, kind):
@@ -76,7 +74,7 @@ def saved(folder, page, wanted):
     return str(folder / wanted)
 
 
-@pytest.mark.skipif(not SOAK, reason="takes minutes; `make soak` runs it")
+@pytest.mark.long
 @pytest.mark.spark
 def test_the_figure_of_a_policy_of_your_own(here):
     saved(here, OWN, "least_work.py")

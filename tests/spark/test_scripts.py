@@ -6,7 +6,6 @@ other files are helpers. So a new script is tested as soon as its file exists.
 
 import ast
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -17,8 +16,8 @@ from processes import ran
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = "benchmarks", "examples"
-# Scripts that start a cluster or several sessions: all of them together take longer than the other
-# tests. `make soak` runs them.
+# Scripts that start a cluster or several sessions, or compile many kernels: all of them together
+# take longer than the other tests. `make soak` runs them.
 LONG = {
     "benchmarks/aggregate.py",
     "benchmarks/balance.py",
@@ -30,6 +29,7 @@ LONG = {
     "benchmarks/kafka.py",
     "benchmarks/kafka_spike.py",
     "benchmarks/planning.py",
+    "benchmarks/policies.py",
     "benchmarks/forms.py",
     "benchmarks/overhead.py",
     "benchmarks/peers.py",
@@ -60,7 +60,6 @@ LARGER = {
         "by_courier: 102 rows",
     ),
 }
-SOAK = bool(os.environ.get("PENSTOCK_LONG_SCRIPTS"))
 
 
 def imported(files):
@@ -107,16 +106,17 @@ def test_make_bench_runs_every_benchmark():
 
 def test_make_soak_runs_long_scripts():
     (soak,) = re.findall(r"^soak:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert "PENSTOCK_LONG_SCRIPTS=1" in soak
-    assert Path(__file__).name in soak
+    assert "PENSTOCK_LONG=1" in soak
+    assert "pytest -m long" in soak
 
 
 @pytest.mark.spark
 @pytest.mark.apart
-@pytest.mark.parametrize("script", names(SCRIPTS))
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(one, marks=pytest.mark.long) if one in LONG else one for one in names(SCRIPTS)],
+)
 def test_a_script_runs_in_its_smallest_size(script, tmp_path):
-    if script in LONG and not SOAK:
-        pytest.skip("takes long; `make soak` runs it")
     done = run(script, tmp_path)
     assert done.returncode == 0, done.stderr[-4000:]
     told = [line for line in done.stdout.splitlines() if re.search(r"\d", line)]
@@ -141,7 +141,7 @@ def started(script, options, folder):
 
 
 @pytest.mark.spark
-@pytest.mark.skipif(not SOAK, reason="takes long; `make soak` runs it")
+@pytest.mark.long
 @pytest.mark.parametrize("name", LARGER)
 def test_larger_examples_count_exactly(name, tmp_path):
     (example, *options), line = LARGER[name][0].split(), LARGER[name][1]
