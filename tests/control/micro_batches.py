@@ -145,7 +145,8 @@ class Cluster:
         if self.warming:
             self.warming -= 1
         else:
-            self.rest.add(self.rows, 1000 * self.slots * query.task_s + self.rows * 0.5)
+            run_ms = 1000 * self.slots * query.task_s + self.rows * 0.5
+            self.rest.add(self.rows, run_ms, tasks=self.slots)
         known = self.rest.per_record_ms
         self.busy_ms += self.rows * (1000 * query.cost_s + (0 if math.isnan(known) else known))
         work = Work(self.done, self.done, self.busy_ms)

@@ -7,9 +7,9 @@ from penstock.diagnosis.queries import Batch, Group, Run
 from penstock.diagnosis.tasks import COLUMNS, Stage, Tasks
 from penstock.errors import PenstockError
 from penstock.experiments.calibration import (
+    BatchWork,
     Recording,
     Setting,
-    Work,
     calibrated,
     read_recordings,
     write_recordings,
@@ -32,7 +32,7 @@ ROUTING = group(2, (40, 60, 0))
 # Task 0: 10 ms besides its records and 1 ms for each. Task 1 starts 4 ms later, on a slow
 # executor. Task 2 is empty, and starts 6 ms after the end of task 0.
 WORKING = group(2, (70, 70 + 10 + 5 + 50, 0), (74, 74 + 10 + 20 + 120, 1), (141, 144, 0))
-WORK = Work(np.array([5, 20, 0]), np.array([50.0, 120.0, 0.0]), costs_ms=105.0)
+WORK = BatchWork(np.array([5, 20, 0]), np.array([50.0, 120.0, 0.0]), costs_ms=105.0)
 
 
 def test_overheads_are_those_computed_by_hand():
@@ -58,7 +58,7 @@ def test_other_queries_are_refused(groups):
 
 def test_a_line_never_falls_below_zero():
     fast = group(2, (70, 70 + 100, 0), (70, 70 + 90, 0))
-    work = Work(np.array([5, 50]), np.array([90.0, 89.0]), costs_ms=179.0)
+    work = BatchWork(np.array([5, 50]), np.array([90.0, 89.0]), costs_ms=179.0)
     found = calibrated([batch(ROUTING, fast)], [work], np.ones(1))
     assert (found.overheads.task_ms, found.record_ms) == (pytest.approx(5.5), 0.0)
 

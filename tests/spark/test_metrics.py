@@ -123,7 +123,7 @@ def test_the_end_of_spark_ends_all_servers_and_threads(tmp_path):
     found = json.loads((tmp_path / "found.json").read_text())
     why = "no Spark session runs; start one first, then call"
     assert found["refused"] == [f"{why} metrics()", f"{why} dashboard()"]
-    threads = ["attach", "channel", "loop", "notices", "sampler", "web"]
+    threads = ["attach", "channel", "loop", "notices", "sampler", "save", "web"]
     assert [one.removeprefix("penstock-") for one in found["running"]] == threads
     assert found["before"] == [200] * 4
     assert (found["after"], found["left"], found["closed"]) == ([0] * 4, [], [True] * 4)

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from shared import write_json
+from shared import until, write_json
 
 import penstock
 from penstock.spark.lab import session
@@ -53,6 +53,7 @@ attached = penstock.attach(query, scale=scaler, period="1 hour", dry_run=True, d
 served.append(attached.dashboard)
 processed = op.stats().processed
 before = [answers(one.url) for one in served]
+until(lambda: "penstock-save" in threads(), threads)
 running = threads()
 spark.stop()
 end = time.monotonic() + 30
