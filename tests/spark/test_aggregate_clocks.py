@@ -8,7 +8,7 @@ from jobs_of import finished
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.apart
+@pytest.mark.long
 def test_clocks_that_are_set_back_mix_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("TZ", "America/New_York")
     finished("clocks", tmp_path)

@@ -14,15 +14,14 @@ def expected(sent):
     return bag(Row(entity=f"e{n % 5}", n=n) for n in range(sent))
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """The folder of a job that has scaled three queries."""
-    folder = tmp_path_factory.mktemp("scale")
-    finished("scale", folder, wait_s=1_200)
-    return folder
+@pytest.fixture
+def place(tmp_path, way):
+    """The folder of a query that was scaled in one way."""
+    finished("scale", tmp_path, way, wait_s=1_200)
+    return tmp_path
 
 
-@pytest.mark.parametrize("way", ["killed", "decommissioned"])
+@pytest.mark.parametrize("way", ["killed", pytest.param("decommissioned", marks=pytest.mark.long)])
 def test_executors_follow_the_scaler_and_no_record_is_lost(spark, place, way):
     stats = json.loads((place / way / "stats.json").read_text())
     assert stats["executors"] == [1, 3, 2]
@@ -42,6 +41,8 @@ def test_executors_follow_the_scaler_and_no_record_is_lost(spark, place, way):
     ]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("way", ["dynamic"])
 def test_with_dynamic_allocation_it_only_watches(spark, place):
     stats = json.loads((place / "dynamic" / "stats.json").read_text())
     assert stats["dry_run"]

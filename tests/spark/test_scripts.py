@@ -42,11 +42,14 @@ LONG = {
     "benchmarks/slow_executor.py",
     "benchmarks/stragglers.py",
     "benchmarks/task.py",
+    "examples/aggregate_naive_bayes.py",
+    "examples/balance_tweets.py",
     "examples/cluster.py",
     "examples/pipeline.py",
     "examples/place_airline.py",
     "examples/slow_job.py",
     "examples/scale_waves.py",
+    "examples/shed_burst.py",
 }
 # More of what examples can do, each with a line that shows whether the account is right.
 LARGER = {

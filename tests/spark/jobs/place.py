@@ -1,9 +1,9 @@
 """Two stateful operators on a local cluster; all of their key groups move to one executor.
 
-A query in the folder `placed` uses `with_placement`; then its executor is killed. A second query in
-the folder `plain` uses its sink alone.
+A query in the folder `placed` uses `with_placement`, and its executor is killed at the end. A query
+in the folder `plain` uses its sink alone.
 
-Arguments: the folder to work in; "endless" if the first query runs until the driver is killed.
+Arguments: the folder to work in, the query; "endless" if it runs until the driver is killed.
 """
 
 import sys
@@ -81,19 +81,19 @@ class Query:
         """Feed until there is a condition."""
         until(lambda: self.feed() or condition(), lambda: (self.attached.stats(), self.where()))
 
-    def end(self, **found):
+    def end(self):
         """Run some more batches, and write down what was seen."""
         for _ in range(3):
             self.feed()
         stats = self.attached.stats()
-        found |= {"gathered": len(set(self.gathered.values())), "moved": stats.moved}
+        found = {"gathered": len(set(self.gathered.values())), "moved": stats.moved}
         found |= {"failures": stats.failures, "batches": self.files()}
         penstock.detach(self.query)
         self.query.stop()
         write_json(self._place / "stats.json", found)
 
 
-main, endless = Path(sys.argv[1]), "endless" in sys.argv[2:]
+main, name, endless = Path(sys.argv[1]), sys.argv[2], "endless" in sys.argv[3:]
 spark = session(
     "local-cluster[3,1,1024]",
     "penstock-test-place",
@@ -101,13 +101,13 @@ spark = session(
     spark__sql__shuffle__partitions=str(PARTITIONS),
     spark__locality__wait="10s",
 )
-placed = Query(spark, main / "placed", penstock.with_placement)
+query = Query(spark, main / name, penstock.with_placement if name == "placed" else lambda f: f)
 for _ in repeat(None) if endless else ():
-    placed.feed()
-# The executor that has all key groups is killed: Spark loads the state elsewhere.
-(there,) = set(placed.gathered.values())
-spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
-placed.until(lambda: there not in placed.where().values())
-placed.end(escaped=True)
-Query(spark, main / "plain", lambda sink: sink).end(escaped=False)
+    query.feed()
+if name == "placed":
+    # The executor that has all key groups is killed: Spark loads the state elsewhere.
+    (there,) = set(query.gathered.values())
+    spark.sparkContext._jsc.sc().killAndReplaceExecutor(there)
+    query.until(lambda: there not in query.where().values())
+query.end()
 spark.stop()

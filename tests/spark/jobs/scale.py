@@ -1,9 +1,9 @@
-"""Queries on a cluster; executors are added and removed while records arrive.
+"""A query on a cluster; executors are added and removed while records arrive.
 
-One query after the other, each in an application of its own: executors are `killed` by the scaler,
-`decommissioned` by it, or removed by Spark's own `dynamic` allocation.
+Executors are `killed` by the scaler, `decommissioned` by it, or removed by Spark's own `dynamic`
+allocation.
 
-Arguments: the folder to work in. Each query has a folder of its name there.
+Arguments: the folder to work in, the way. The query has a folder of this name there.
 """
 
 import logging
@@ -112,8 +112,7 @@ def scaled(cluster, way, place):
 
 
 if __name__ == "__main__":
-    main = Path(sys.argv[1])
+    main, one_way = Path(sys.argv[1]), sys.argv[2]
     logging.basicConfig(filename=main / "warnings.log", level=logging.WARNING)
     with StandaloneCluster(workers=1, cores=3, memory_mb=2048) as one_cluster:
-        for one_way in ("killed", "decommissioned", "dynamic"):
-            scaled(one_cluster, one_way, main / one_way)
+        scaled(one_cluster, one_way, main / one_way)
