@@ -54,7 +54,7 @@ def run(url: str, folder: Path, *, executors: int, period_s: float) -> None:
     attached = penstock.attach(
         query,
         scale=penstock.scaling.Preventive(
-            min_executors=1, max_executors=executors, hold=2, utilization=0.9
+            min_executors=1, max_executors=executors, hold=2, utilization=0.85
         ),
         period=1000 * period_s,
         journal=folder / "journal.jsonl",

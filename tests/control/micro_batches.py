@@ -147,8 +147,9 @@ class Cluster:
         else:
             run_ms = 1000 * self.slots * query.task_s + self.rows * 0.5
             self.rest.add(self.rows, run_ms, tasks=self.slots)
-        known = self.rest.per_record_ms
-        self.busy_ms += self.rows * (1000 * query.cost_s + (0 if math.isnan(known) else known))
+        reported_ms = 1000 * self.rows * query.cost_s
+        rest_ms = self.rest.beside(self.rows, reported_ms)
+        self.busy_ms += reported_ms + (0 if math.isnan(rest_ms) else rest_ms)
         work = Work(self.done, self.done, self.busy_ms)
         self.ended.append(
             Look(

@@ -69,6 +69,15 @@ def test_small_tasks_are_fixed_costs_until_another_size_comes():
     assert rest.per_record_ms == pytest.approx(5.0)
 
 
+def test_run_time_counts_beside_reports_if_it_is_the_larger_part():
+    rest = RecordTime()
+    assert math.isnan(rest.beside(10, 100.0))
+    rest.add(100, 700.0, tasks=0)
+    assert rest.beside(10, 0.0) == 70.0
+    assert rest.beside(10, 69.0) == 70.0
+    assert rest.beside(10, 71.0) == 0.0
+
+
 def test_a_slope_outlives_batches_of_one_size():
     rest = RecordTime()
     for records in range(100, 300, 10):

@@ -98,6 +98,15 @@ class RecordTime:
             return float(beyond_ms / records)
         return min(self._slope_ms, float(run_ms / records))
 
+    def beside(self, records: float, reported_ms: float) -> float:
+        """Return the run time of some records, beside the time that operators have reported.
+
+        It is 0 if they have reported more. Then all other run time counts as fixed: under load it
+        varies more than it grows with records, and batches grow because they are slow.
+        """
+        found_ms = records * self.per_record_ms
+        return 0.0 if found_ms < reported_ms else found_ms
+
     def _slopes_ms(self) -> Float64:
         records, run_ms, _ = np.array(self._batches).T
         one, other = np.triu_indices(records.size, 1)

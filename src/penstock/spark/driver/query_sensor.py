@@ -33,9 +33,9 @@ class QuerySensor:
     """Reads the progress of a query, and turns it into looks for a timeline.
 
     The cost of records has two parts. Balanced operators measure their own time. The run time of
-    all other tasks counts as far as it grows with records (`RecordTime`). Tasks on executors that
-    have just joined first start Python and compile. In such batches that other run time is assumed
-    to be as before.
+    all other tasks counts as far as it grows with records, if it is the larger part (`RecordTime`).
+    Tasks on executors that have just joined first start Python and compile. In such batches that
+    other run time is assumed to be as before.
 
     Args:
         spark: session of the query.
@@ -139,7 +139,7 @@ class QuerySensor:
             self._warming -= 1
         else:
             self.rest.add(rows, rest_ms, tasks=run.tasks)
-        rest_ms = rows * self.rest.per_record_ms
+        rest_ms = self.rest.beside(rows, new_ms)
         if math.isnan(rest_ms):
             if not operators:
                 return  # the cost of records is still unknown
