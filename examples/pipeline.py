@@ -19,18 +19,16 @@ It needs Java, Maven (which fetches Kafka once) and `pip install 'penstock[kafka
 import argparse
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from pipeline_data import DEAD, ORDERS, SUMS, WINDOW_S, Account, Generator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -38,18 +36,13 @@ import penstock
 from penstock.errors import PenstockError
 from penstock.spark.lab import KafkaBroker, StandaloneCluster
 from penstock.spark.lab.kafka_jars import connector_jars
-from penstock.spark.lab.kafka_topics import Outgoing
 from penstock.spark.routed import RoutedOperator
 
 PARTITIONS = 8
-CUSTOMERS = 200
 EXECUTORS = 4
 KEY_GROUPS = 8
-WINDOW_S = 10
-TICK_S = 0.25
 # Time in which everything that was shed must have been answered after the last order.
 PATIENCE_S = 300
-ORDERS, SUMS, DEAD = "orders", "sums", "dead-letters"
 
 
 async def look_up(order: dict) -> dict:
@@ -58,44 +51,6 @@ async def look_up(order: dict) -> dict:
         raise ValueError("an order without a cost")
     await asyncio.sleep(order["cost_ms"] / 1000)
     return {name: order[name] for name in ("customer", "number", "ordered")}
-
-
-class Generator(threading.Thread):
-    """Sends orders for some seconds.
-
-    Args:
-        kafka: broker to send to.
-        seconds: length of the run; its middle third has four times the rate.
-        rate: number of orders in a second, outside of the middle third.
-    """
-
-    def __init__(self, kafka: KafkaBroker, seconds: float, rate: float) -> None:
-        super().__init__(name="generator", daemon=True)
-        self.sent: list[Outgoing] = []
-        self._kafka, self._seconds, self._rate = kafka, seconds, rate
-
-    def run(self) -> None:
-        """Send a few orders at a time, until the time is over."""
-        random = np.random.default_rng(7)
-        began_s = time.monotonic()
-        while (passed := time.monotonic() - began_s) < self._seconds:
-            spike = self._seconds / 3 <= passed < self._seconds * 2 / 3
-            wave = 1 + 0.3 * np.sin(passed / 3)
-            count = random.poisson(self._rate * TICK_S * wave * (4 if spike else 1))
-            orders = list(self._orders(random, count))
-            self._kafka.topics.send(ORDERS, orders)
-            self.sent += orders
-            time.sleep(TICK_S)
-
-    def _orders(self, random: np.random.Generator, count: int) -> Iterator[Outgoing]:
-        # Hot customers, whose partitions are hot, too; a few orders take very long.
-        customers = np.minimum(random.zipf(1.3, count), CUSTOMERS)
-        costs_ms = np.minimum(5 + 5 * random.pareto(1.3, count), 400.0)
-        for i, (customer, cost_ms) in enumerate(zip(customers, costs_ms, strict=True)):
-            number = len(self.sent) + i
-            cost = None if number % 50 == 49 else float(cost_ms)
-            order = {"customer": f"c{customer}", "number": number, "cost_ms": cost}
-            yield Outgoing(f"c{customer}", json.dumps(order))
 
 
 def orders_of(spark: SparkSession, kafka: KafkaBroker) -> DataFrame:
@@ -271,56 +226,29 @@ class Run:
 
     def page(self) -> bool:
         """Print what arrived and what came out; return whether the account is exact."""
-        sent = [json.loads(one.value) for one in self.generator.sent]
-        arrived = self.kafka.topics.read(ORDERS)
-        expected = {"orders": Counter(), "numbers": Counter()}
-        for message in arrived:
-            one = json.loads(message.value)
-            if one["cost_ms"] is not None:
-                window = one["customer"], message.timestamp_ms // (1000 * WINDOW_S)
-                expected["orders"][window] += 1
-                expected["numbers"][window] += one["number"]
-        newest: dict[tuple[str, int], dict[str, int]] = {}
-        # A key has one partition, so the last message of a window is its newest sum.
-        for message in self.kafka.topics.read(SUMS):
-            one = json.loads(message.value)
-            newest[message.key.decode(), one["start_ms"] // (1000 * WINDOW_S)] = one
-        letters = Counter(int(one.value) for one in self.kafka.topics.read(DEAD))
-        differences = []
-        for field, wanted in expected.items():
-            found = Counter({key: one[field] for key, one in newest.items()})
-            differences += [
-                f"{field} of {key[0]}, window {key[1]}: {wanted[key]:,} expected, "
-                f"{found[key]:,} found"
-                for key in sorted(wanted.keys() | found.keys())
-                if wanted[key] != found[key]
-            ]
-        failed = Counter(one["number"] for one in sent if one["cost_ms"] is None)
-        # Kafka's sink may repeat a letter after a failure, but must not lose or invent one.
-        if letters.keys() != failed.keys():
-            differences.append(f"dead letters: {len(failed):,} expected, {len(letters):,} found")
-        if len(arrived) != len(sent):
-            differences.append(f"orders: {len(sent):,} sent, {len(arrived):,} in the topic")
-        self._print_numbers(newest, letters, expected["orders"])
+        account = Account(self.kafka, self.generator.sent)
+        differences = account.differences()
+        self._print_numbers(account)
         print("\n".join(differences[:20]))
         print("account: exact" if not differences else f"account: {len(differences)} differences")
         return not differences
 
-    def _print_numbers(self, newest: dict, letters: Counter, expected: Counter) -> None:
+    def _print_numbers(self, account: Account) -> None:
         shed = sum(one.shed for one in self.shedder.all_stats())
+        summed_up = sum(one["orders"] for one in account.newest.values())
         customers = Counter()
-        for (customer, _), orders in expected.items():
+        for (customer, _), orders in account.expected["orders"].items():
             customers[customer] += orders
         hot, most = customers.most_common(1)[0]
         behind, lag_s, executors = (max(column) for column in zip(*self.lags, strict=True))
         ends = self.kafka.topics.ends(ORDERS)
         print(
             f"\norders sent                {len(self.generator.sent):8,}"
-            f"\nsummed up                  {sum(one['orders'] for one in newest.values()):8,}"
-            f"\ndead letters               {len(letters):8,}"
+            f"\nsummed up                  {summed_up:8,}"
+            f"\ndead letters               {len(account.letters):8,}"
             f"\nshed, and replayed later   {shed:8,}"
             f"\ncustomers                  {len(customers):8,}   ({hot} has {most:,} orders)"
-            f"\nsums of windows            {len(newest):8,}"
+            f"\nsums of windows            {len(account.newest):8,}"
             f"\nfullest partition          {max(ends.values()):8,}   (mean "
             f"{sum(ends.values()) / len(ends):,.0f})"
             f"\nlargest lag                {behind:8,.0f}   ({lag_s:.1f} s)"

@@ -1,4 +1,4 @@
-"""Aggregators: each against a plain computation, in one piece and in several; and their check."""
+"""Aggregators: each against a plain computation, in one piece and in several, and as bytes."""
 
 import sys
 import threading
@@ -9,39 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.aggregators import (
-    Aggregator,
-    Count,
-    Distinct,
-    Functions,
-    Mean,
-    Sum,
-    TopK,
-    dumps,
-    loads,
-)
-from penstock.checks import check_aggregator
+from penstock.aggregators import Aggregator, Count, Distinct, Mean, Sum, TopK, dumps, loads
 from penstock.errors import PenstockError
+from plain_aggregators import PLAIN, WithLock, WithLockAsBytes, each
 
-
-def known(values):
-    return [value for value in values if value is not None]
-
-
-def mean_of(values):
-    found = known(values)
-    return {"mean": sum(found) / len(found) if found else None, "count": len(found)}
-
-
-# Each ready-made aggregator, and what it should give for some values of the column x.
-PLAIN = {
-    "count": (Count(), lambda values: {"count": len(values)}),
-    "sum": (Sum("x"), lambda values: {"sum": sum(known(values)) if known(values) else None}),
-    "mean": (Mean("x"), mean_of),
-    "top 1": (TopK("x", 1), lambda values: {"top": sorted(known(values))[::-1][:1]}),
-    "top 3": (TopK("x", 3), lambda values: {"top": sorted(known(values))[::-1][:3]}),
-}
-each = pytest.mark.parametrize("name", PLAIN)
 VALUES = st.lists(st.one_of(st.none(), st.integers(-50, 50)), max_size=30)
 
 
@@ -51,10 +22,6 @@ def state_of(aggregator, values):
     for value in values:
         state = aggregator.update(state, {"x": value, "other": 1})
     return state
-
-
-def rows(values):
-    return [{"x": value} for value in values]
 
 
 @settings(deadline=None, max_examples=80)
@@ -142,6 +109,12 @@ def test_without_its_column_a_record_is_an_error():
         Sum("x").update(None, {"y": 1})
 
 
+def test_what_has_four_methods_is_an_aggregator():
+    for aggregator in (Count(), Sum("x"), Mean("x"), TopK("x"), Distinct("x"), WithLock()):
+        assert isinstance(aggregator, Aggregator)
+    assert not isinstance(np.zeros(2), Aggregator)
+
+
 # Distinct values.
 
 
@@ -218,31 +191,14 @@ def test_bad_parameters(make, message):
     assert str(caught.value) == message
 
 
+def test_distinct_values_do_not_depend_on_where_the_stream_is_cut():
+    distinct = Distinct("x")
+    whole = distinct.finish(state_of(distinct, range(1_000)))
+    parts = [state_of(distinct, part) for part in (range(500), range(500, 1_000))]
+    assert distinct.finish(distinct.merge(*parts)) == whole
+
+
 # States as bytes.
-
-
-class WithLock:
-    """Counts with a state that pickle refuses; it has methods that write and read it."""
-
-    def zero(self):
-        return [threading.Lock(), 0]
-
-    def update(self, state, record):
-        return [state[0], state[1] + 1]
-
-    def merge(self, state, other):
-        return [state[0], state[1] + other[1]]
-
-    def finish(self, state):
-        return {"count": state[1]}
-
-
-class WithLockAsBytes(WithLock):
-    def dump(self, state):
-        return str(state[1]).encode()
-
-    def load(self, data):
-        return [threading.Lock(), int(data)]
 
 
 def test_dump_and_load_are_used_if_there_are_any():
@@ -279,182 +235,3 @@ def test_a_dump_of_something_else_is_refused():
     aggregator.dump = lambda state: "text"
     with pytest.raises(PenstockError, match="dump must return bytes; got str"):
         dumps(aggregator, aggregator.zero())
-
-
-# The check.
-
-
-@each
-def test_the_check_accepts_what_is_ready_made(name):
-    aggregator, _ = PLAIN[name]
-    check_aggregator(aggregator, rows([4, None, -1, 4, 9, 2, 0, 7, None, 3]))
-    check_aggregator(aggregator, rows([None, None, None]))
-
-
-def test_the_check_accepts_distinct_values():
-    check_aggregator(Distinct("x"), rows([4, None, -1, 4, 9, 2, 0, 7, None, 3]))
-
-
-def test_the_check_accepts_states_that_cannot_be_pickled():
-    check_aggregator(WithLockAsBytes(), rows(range(10)))
-
-
-def test_distinct_values_do_not_depend_on_where_the_stream_is_cut():
-    distinct = Distinct("x")
-    whole = distinct.finish(state_of(distinct, range(1_000)))
-    parts = [state_of(distinct, part) for part in (range(500), range(500, 1_000))]
-    assert distinct.finish(distinct.merge(*parts)) == whole
-
-
-def functions(zero, update, merge, finish=lambda state: {"found": state}):
-    return Functions(lambda: zero, update, merge, finish)
-
-
-def test_the_check_accepts_four_functions():
-    check_aggregator(
-        functions(frozenset(), lambda s, r: s | {r["x"]}, lambda a, b: a | b, len),
-        rows([1, 2, 2, 3]),
-    )
-
-
-def test_the_check_accepts_merges_in_place():
-    def merge(state, other):
-        state.update(other)
-        other.clear()
-        return state
-
-    def update(state, record):
-        state.add(record["x"])
-        return state
-
-    check_aggregator(Functions(set, update, merge, sorted), rows([1, 2, 2, 3]))
-
-
-def test_the_check_allows_for_rounding():
-    check_aggregator(Sum("x"), rows([0.1, 0.2, 0.3, 1e6, 1e-3]))
-
-
-def test_the_check_allows_for_rounding_of_what_cancels_out():
-    check_aggregator(Sum("x"), rows([0.1, 0.2, -0.3]))
-
-
-def switches(state, record):
-    """How often the value changes: that depends on where the stream is cut."""
-    last, count = state
-    return record["x"], count + (last is not None and last != record["x"])
-
-
-REFUSED = {
-    "loses": (
-        functions(0, lambda s, r: s + 1, max),
-        r"^merge must give the state of all records: merge\(merge\(a, b\), c\) "
-        r"for 6 records cut at \d and \d must finish as ",
-    ),
-    "doubles": (
-        functions(0, lambda s, r: s + 1, lambda a, b: a + b + (a * b > 0)),
-        "of all records",
-    ),
-    "forgets the other": (functions(0, lambda s, r: s + 1, lambda a, b: a), "identity"),
-    "forgets its own": (functions(0, lambda s, r: s + 1, lambda a, b: b), "identity"),
-    "is not commutative": (
-        functions((), lambda s, r: (*s, r["x"]), lambda a, b: a + b),
-        r"^merge must be commutative: merge\(c, merge\(a, b\)\)",
-    ),
-    "has a wrong identity": (
-        functions(1, lambda s, r: s + r["x"], lambda a, b: a + b),
-        r"^merge must have zero\(\) as identity: merge\(state, zero\(\)\) "
-        r"must finish as \{'found': 26\}; got \{'found': 27\}$",
-    ),
-    "is the mean of means": (
-        functions(
-            None,
-            lambda s, r: r["x"] if s is None else (s + r["x"]) / 2,
-            lambda a, b: b if a is None else a if b is None else (a + b) / 2,
-        ),
-        "state of all records",
-    ),
-    "depends on cuts": (
-        functions((None, 0), switches, lambda a, b: (b[0] or a[0], a[1] + b[1])),
-        "state of all records",
-    ),
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_the_check_refuses_a_merge_that(why):
-    aggregator, message = REFUSED[why]
-    with pytest.raises(AssertionError, match=message):
-        check_aggregator(aggregator, rows([1, 7, 2, 5, 6, 4]))
-
-
-class LosesAll(Count):
-    """Its bytes hold nothing."""
-
-    def dump(self, state):
-        return b""
-
-    def load(self, data):
-        return 0
-
-
-def test_the_check_refuses_bytes_that_lose_the_state():
-    with pytest.raises(AssertionError, match=r"^a state must be the same after it was written to"):
-        check_aggregator(LosesAll(), rows(range(10)))
-
-
-class Thins(Count):
-    """Its bytes hold less and less."""
-
-    def dump(self, state):
-        return str(state // 2).encode()
-
-    def load(self, data):
-        return int(data)
-
-
-def test_the_check_refuses_bytes_that_change_the_state():
-    with pytest.raises(AssertionError, match=r"^a state must be the same after it was written to"):
-        check_aggregator(Thins(), rows(range(10)))
-
-
-def test_the_check_names_a_state_that_cannot_be_written():
-    with pytest.raises(PenstockError, match="a state of type list cannot be serialised"):
-        check_aggregator(WithLock(), rows(range(10)))
-
-
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_the_check_needs_three_records(count):
-    with pytest.raises(PenstockError, match=f"records must be at least 3; got {count}"):
-        check_aggregator(Count(), rows(range(count)))
-
-
-def test_the_check_leaves_the_records_alone():
-    given_records = rows([1, 2, 3])
-
-    def update(state, record):
-        return state + record.pop("x")
-
-    check_aggregator(functions(0, update, lambda a, b: a + b), given_records)
-    assert given_records == rows([1, 2, 3])
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_check_cuts_where_the_seed_says(seed):
-    # A merge that is wrong for states of exactly two records is found by some cuts only.
-    def merge(a, b):
-        return a + b - (a == b == 2)
-
-    cuts = []
-    for _ in range(2):
-        try:
-            check_aggregator(functions(0, lambda s, r: s + 1, merge), rows(range(8)), seed=seed)
-            cuts.append(None)
-        except AssertionError as error:
-            cuts.append(str(error))
-    assert cuts[0] == cuts[1]
-
-
-def test_what_has_four_methods_is_an_aggregator():
-    for aggregator in (Count(), Sum("x"), Mean("x"), TopK("x"), Distinct("x"), WithLock()):
-        assert isinstance(aggregator, Aggregator)
-    assert not isinstance(np.zeros(2), Aggregator)

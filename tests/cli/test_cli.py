@@ -3,138 +3,10 @@
 import json
 import os
 import sys
-from operator import attrgetter
 
 import pytest
 
-from penstock.cli import main
 from processes import ran
-
-RANDOM = """
-import numpy as np
-from penstock.grouping import Grouping
-from penstock.shedding import Shedder
-from penstock.policies.scaling import Scaler
-from penstock.policies.placement import Placer, LocalSearch
-
-class First(Grouping):
-    def route(self, keys, now_ms=None):
-        return np.zeros(len(keys), dtype=np.int32)
-
-class Wrong(Grouping):
-    def route(self, keys, now_ms=None):
-        return np.full(len(keys), 99, dtype=np.int32)
-
-class Unfinished(Grouping):
-    pass
-
-class Leaving(First):
-    def __init__(self, instances):
-        raise SystemExit(3)
-
-class Gone(First):
-    def route(self, keys, now_ms=None):
-        raise SystemExit(3)
-
-class Marked(First):
-    def route(self, keys, now_ms=None):
-        raise ValueError("bad path [/x] of [instances]")
-
-class Listing(First):
-    def route(self, keys, now_ms=None):
-        return [0] * len(keys)
-
-class Needy(First):
-    def __init__(self, instances, more):
-        super().__init__(instances)
-
-class posg(First):
-    pass
-
-class Lenient(Shedder):
-    def __init__(self, target, instances=1):
-        super().__init__(instances)
-        self.target = target
-
-    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
-        return np.ones(len(keys), dtype=np.bool_)
-
-class Strict(Lenient):
-    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
-        return np.asarray(arrival_ms) < 0
-
-class Counting(Lenient):
-    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
-        return np.ones(len(keys), dtype=np.int64)
-
-class Undecided(Shedder):
-    pass
-
-class Demanding(Lenient):
-    def __init__(self, target, more):
-        super().__init__(target)
-
-class las(Lenient):
-    pass
-
-class Plain(Shedder):
-    def admit(self, keys, arrival_ms, now_ms=None, protected=None):
-        return np.ones(len(keys), dtype=np.bool_)
-
-class Half(Scaler):
-    def wanted(self, topology, history):
-        return {name: (self.max_degree // 2, "half of all") for name in topology.parents}
-
-class NoLimits(Half):
-    def plan(self, topology, history):
-        plan = super().plan(topology, history)
-        return type(plan)({name: 99 for name in plan.degrees}, plan.reasons)
-
-class Flapping(Scaler):
-    def wanted(self, topology, history):
-        now = {name: history.operators[name].degree for name in topology.parents}
-        return {name: (3 - degree if degree < 3 else 1, "why not") for name, degree in now.items()}
-
-class Indecisive(Scaler):
-    pass
-
-class Asking(Half):
-    def __init__(self, max_degree, more):
-        super().__init__(max_degree=max_degree)
-
-class Bare(Half):
-    def __init__(self):
-        super().__init__()
-
-class preventive(Half):
-    pass
-
-class Draining(LocalSearch):
-    def __init__(self, max_migrations=None):
-        super().__init__(max_migrations, tolerated=float("inf"))
-
-class Spendthrift(Placer):
-    def place(self, cluster):
-        live = np.flatnonzero(cluster.live)
-        return live[(cluster.placement + 1) % live.size], "everybody moves"
-
-class Homeless(Placer):
-    pass
-"""
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run the command in this process: it takes seconds to start another one."""
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, args)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return ended.value.code, printed.out, printed.err
-
-    return run
 
 
 def process(*args, cwd=None, env=None):
@@ -143,13 +15,6 @@ def process(*args, cwd=None, env=None):
         cwd=cwd,
         env={**os.environ, "COLUMNS": "200", **(env or {})},
     )
-
-
-@pytest.fixture
-def own(tmp_path):
-    file = tmp_path / "own.py"
-    file.write_text(RANDOM)
-    return file
 
 
 @pytest.mark.parametrize(
@@ -253,116 +118,11 @@ def test_without_java_the_way_out_is_named(tmp_path, command, monkeypatch):
     assert "install a Java runtime 17 or newer" in error
 
 
-def test_check_of_a_good_and_a_bad_grouping(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", "own.py:First")
-    assert code == 0, out
-    code, out, _ = command("check", "own.py:Wrong")
-    assert code == 1
-    assert "fails range" in out
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("Gone", "SystemExit: 3"),
-        ("Marked", "ValueError: bad path [/x] of [instances]"),
-        ("Listing", "Listing.route must return an int32 array"),
-    ],
-)
-def test_check_of_a_grouping_goes_on_after_any_error(name, reason, own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", f"own.py:{name}")
-    assert code == 1
-    printed = " ".join(out.split())
-    assert reason in printed
-    assert "fails range" in printed
-    assert "fails resize" in printed
-
-
-def test_a_file_that_leaves_is_named(tmp_path, command):
-    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
-    code, _, error = command("check", tmp_path / "leaves.py:X")
-    assert code == 2
-    assert "cannot import 'leaves.py' (SystemExit: 3)" in error
-
-
 def test_a_refused_run_leaves_no_folders(tmp_path, command):
     arguments = ("--json", tmp_path / "new" / "a" / "b.json", "--out", tmp_path / "out")
     code, _, _ = command("reproduce", "posg-instances", *arguments, "--master", "local[0]")
     assert code == 2
     assert list(tmp_path.iterdir()) == []
-
-
-def test_check_of_a_good_and_a_bad_shedder(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", "own.py:Lenient")
-    assert code == 0, out
-    assert "ok    every_record" in out
-    assert "fails" not in out
-    code, out, _ = command("check", "own.py:Strict")
-    assert code == 1
-    assert "fails slack" in out
-    assert "fails protected" in out
-
-
-def test_check_of_a_shedder_that_returns_numbers(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", "own.py:Counting")
-    assert code == 1
-    assert "fails every_record" in out
-
-
-def test_check_of_a_shedder_that_needs_no_target(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, error = command("check", "own.py:Plain")
-    assert code == 0, out + error
-
-
-def test_check_of_a_good_and_a_bad_scaler(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", "own.py:Half")
-    assert code == 0, out
-    assert "ok    constant_load" in out
-    assert "fails" not in out
-    code, out, _ = command("check", "own.py:NoLimits")
-    assert code == 1
-    assert "fails limits" in out
-    code, out, _ = command("check", "own.py:Flapping")
-    assert code == 1
-    assert "fails constant_load" in out
-
-
-def test_check_of_a_scaler_that_needs_no_limit(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, error = command("check", "own.py:Bare")
-    assert code == 0, out + error
-
-
-def test_check_of_a_good_and_a_bad_placer(own, command, monkeypatch):
-    monkeypatch.chdir(own.parent)
-    code, out, _ = command("check", "own.py:Draining")
-    assert code == 0, out
-    assert "ok    removed" in out
-    code, out, _ = command("check", "own.py:Spendthrift")
-    assert code == 1
-    assert "fails budget" in out
-    assert "fails comes_to_rest" in out
-
-
-def test_the_classes_to_subclass_are_where_the_message_says(tmp_path, command):
-    import penstock
-
-    (tmp_path / "nothing.py").write_text("")
-    _, _, error = command("check", tmp_path / "nothing.py:Nope")
-    named = {word.strip("().,\n") for word in error.split() if word.startswith("penstock.")}
-    assert named == {
-        "penstock.grouping.Grouping",
-        "penstock.shedding.Shedder",
-        "penstock.scaling.Scaler",
-        "penstock.placement.Placer",
-    }
-    assert all(attrgetter(name.removeprefix("penstock."))(penstock) for name in named)
 
 
 def test_names_of_policies_are_not_cut(command):

@@ -1,94 +1,27 @@
-"""From a scaler's plans to executors: limits, reasons, noise, steps, and dry runs."""
+"""From a scaler's plans to executors: limits, reasons, the journal, and dry runs."""
 
 import json
-import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scaled_query import (
+    BUSY,
+    FOLLOWING,
+    WAITING,
+    Told,
+    fill,
+    followed,
+    journal_of,
+    loop_of,
+    planned,
+)
 
-from penstock.control import Journal, Limits, Running, ScalingLoop, Timeline
+from penstock.control import Journal, Limits
 from penstock.control.timeline import Look, Work
-from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler
+from penstock.policies.scaling import Preventive, Scaler
 
-PERIOD_S, INTERVAL_S = 10.0, 5.0
-WAITING, BUSY = Running(active=False), Running(active=True)
 SCALERS = [pytest.param(one(), id=name) for name, one in Scaler.registered().items()]
-FOLLOWING = [pytest.param(one, id=one.name) for one in (RateBased(), Preventive())]
-
-
-class Told(Scaler):
-    """Wants what it is told, one plan after the other, and remembers what it was shown."""
-
-    def __init__(self, wishes=(), min_degree=1, max_degree=8):
-        super().__init__(min_degree, max_degree)
-        self.wishes = wishes
-        self.shown = []
-
-    def wanted(self, topology, history):
-        [(name, seen)] = history.operators.items()
-        self.shown.append(seen)
-        return {name: (self.wishes[min(len(self.shown), len(self.wishes)) - 1], "told so")}
-
-
-def loop_of(scaler, executors=1, *, limits=None, **more):
-    line = Timeline(PERIOD_S, INTERVAL_S)
-    return ScalingLoop(
-        "words", scaler, limits or Limits(1, 8, 2), timeline=line, executors=executors, **more
-    )
-
-
-def fill(loop, periods=3, per_s=10.0, cost_ms=20.0, **more):
-    """Let a constant rate come, and be done."""
-    for i in range(2 * periods + 1):
-        rows = per_s * INTERVAL_S
-        work = Work(rows * i, rows * i, cost_ms * rows * i)
-        loop.timeline.add(Look(INTERVAL_S * i, 1.0, rows, 0.0, work, **more))
-    return PERIOD_S * periods
-
-
-def planned(*wishes, executors=1, state_bytes=0.0, **more):
-    """A loop that has been told what to wish, and its plans."""
-    loop = loop_of(Told(wishes), executors, **more)
-    now_s = fill(loop, state_bytes=state_bytes)
-    return loop, [loop.plan(now_s + PERIOD_S * i, WAITING) for i in range(len(wishes))]
-
-
-def journal_of(loop, kind):
-    return [entry for entry in loop.journal.entries() if entry["kind"] == kind]
-
-
-def followed(loop, per_s, periods, *, told=True, cost_ms=20.0):
-    """Executors planned for each period of a query that gets so many records every second.
-
-    A batch takes as long as all slots need for it; executors come and go at once. Routers may tell
-    what the running batch has read.
-    """
-    arrived = np.cumsum([0.0, *(per_s(second) for second in range(int(PERIOD_S * periods)))])
-    found, began_s, total = [], 0.0, 0.0
-    slots = loop.limits.slots
-
-    def plan_until(end_s, running):
-        while len(found) < periods and PERIOD_S * (len(found) + 1) < end_s:
-            found.append(loop.plan(PERIOD_S * (len(found) + 1), running).executors)
-
-    while len(found) < periods:
-        rows = np.interp(began_s, np.arange(arrived.size), arrived) - total
-        total += rows
-        taken_s = 0.2 + rows * cost_ms / 1000 / (loop.executors * slots)
-        next_s = max(began_s + taken_s, INTERVAL_S * (math.floor(began_s / INTERVAL_S + 1e-9) + 1))
-        plan_until(began_s + 0.1, BUSY)  # they need a moment
-        plan_until(began_s + taken_s, Running(True, rows if told else 0.0))
-        loop.timeline.add(Look(began_s, taken_s, rows, 0.0, Work(total, total, cost_ms * total)))
-        plan_until(next_s, WAITING)
-        began_s = next_s
-    return np.array(found)
-
-
-def noisy(per_s, seed=0, noise=0.1):
-    shares = 1 + np.random.default_rng(seed).uniform(-noise, noise, 10_000)
-    return lambda second: per_s * shares[second]
 
 
 # Limits.
@@ -221,95 +154,6 @@ def test_too_many_executors_have_a_reason_to_go():
 def test_too_few_executors_have_a_reason_to_come():
     loop = loop_of(Preventive(), 1, limits=Limits(2, 6, 2))
     assert loop.plan(1e9, BUSY).reason == "nothing to change; within 2 to 6 executors"
-
-
-# Loads.
-
-
-@pytest.mark.parametrize("scaler", FOLLOWING)
-@pytest.mark.parametrize("per_s", [30.0, 120.0, 215.0, 300.0])
-def test_noise_around_a_constant_load_changes_nothing(scaler, per_s):
-    """An executor can do 100 records/s: the loads are not next to where one more is needed."""
-    for seed in range(3):
-        found = followed(loop_of(scaler, 4), noisy(per_s, seed), 50)
-        assert len(set(found[12:])) == 1, found
-
-
-def test_fixed_does_not_follow_noise():
-    assert len(set(followed(loop_of(Fixed({"words": 6}), 4), noisy(200.0), 30)[1:])) == 1
-
-
-@pytest.mark.parametrize("per_s", np.linspace(40, 500, 12))
-def test_preventive_does_not_flap_at_any_constant_load(per_s):
-    found = followed(loop_of(Preventive(), 6), noisy(per_s, seed=1), 60)
-    assert np.count_nonzero(np.diff(found[12:])) <= 2, found
-
-
-@pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_a_step_brings_more_executors_within_two_periods(scaler, told):
-    loop = loop_of(scaler)
-    found = followed(loop, lambda second: 50.0 if second < 100 else 150.0, 20, told=told)
-    # The plan at 100 s, before the step, is the tenth.
-    assert set(found[2:10]) == {1}
-    assert found[11] >= 2
-    assert found[-1] >= 2
-
-
-def large_step(second):
-    """One executor works from 105 s to 120.2 s on what has come in 5 s."""
-    return 50.0 if second < 100 else 300.0
-
-
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_a_large_step_is_followed_while_its_first_batch_still_runs(scaler):
-    found = followed(loop_of(scaler), large_step, 20)
-    assert set(found[2:10]) == {1}
-    assert found[10] >= 2
-    assert found[11] >= 3
-    assert 4 <= found[-1] <= 5
-    # Who knows of it later needs more to catch up.
-    assert found.max() < followed(loop_of(scaler), large_step, 20, told=False).max()
-
-
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_a_step_of_which_nothing_is_told_is_followed_as_soon_as_its_first_batch_is_done(scaler):
-    found = followed(loop_of(scaler), large_step, 20, told=False)
-    assert set(found[2:12]) == {1}
-    assert found[12] >= 3
-    assert found[-1] >= 4
-
-
-@pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_what_is_no_longer_needed_goes(scaler, told):
-    def load(second):
-        return 300.0 if 100 <= second < 300 else 30.0
-
-    found = followed(loop_of(scaler), load, 60, told=told)
-    assert found[25] >= 4
-    assert set(found[50:]) == {1}
-    found = followed(loop_of(scaler, limits=Limits(2, 8, 2)), load, 60, told=told)
-    assert set(found[50:]) == {2}
-
-
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_a_backlog_needs_more_executors_than_what_comes(scaler):
-    found = []
-    for behind in (0.0, 4_000.0):
-        loop = loop_of(scaler, 2, limits=Limits(1, 20, 2))
-        for i in range(7):
-            done = Work(500.0 * i, 500.0 * i, 20 * 500.0 * i)
-            loop.timeline.add(Look(INTERVAL_S * i, 1.0, 500.0, behind, done))
-        found.append(loop.plan(30.0, WAITING).executors)
-    # To work it off in 20 s takes 200 records/s, or two executors.
-    assert found[1] - found[0] >= 2
-
-
-@pytest.mark.parametrize("scaler", FOLLOWING)
-def test_a_query_that_is_idle_needs_the_least(scaler):
-    found = followed(loop_of(scaler, 6), lambda second: 300.0 if second < 100 else 0.0, 40)
-    assert found[-1] == 1
 
 
 # Words.

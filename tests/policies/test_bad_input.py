@@ -1,14 +1,10 @@
 """Bad input of policies gets one line with the parameter, the value and the way out."""
 
-import json
-import math
-import zlib
-
 import numpy as np
 import pytest
+from refusals import INF, NAN, ONES, RAGGED, SINK, refusal, seen
 
-from penstock.errors import PenstockError
-from penstock.policies import codec, grouping, scaling, shedding
+from penstock.policies import grouping, shedding
 from penstock.policies.costs import CountMin, Exact
 from penstock.policies.feedback import Feedback
 from penstock.policies.grouping import (
@@ -17,12 +13,11 @@ from penstock.policies.grouping import (
     KeyHash,
     Proactive,
     ProactiveAsPublished,
-    RandomChoices,
     RoundRobin,
     TwoChoices,
 )
-from penstock.policies.placement import Albic, Cluster, Cola, LocalSearch, Placer, Traffic
-from penstock.policies.scaling import Fixed, History, Observed, Scaler, Topology
+from penstock.policies.placement import Cluster, LocalSearch
+from penstock.policies.scaling import Fixed, History, Topology
 from penstock.policies.shedding import (
     LoadAware,
     LoadAwareAsPublished,
@@ -32,24 +27,7 @@ from penstock.policies.shedding import (
     sliding_average,
 )
 
-RAGGED = [[1], [2, 3]]
-NAN, INF = math.nan, math.inf
 HUGE = 10**400
-SINK = Topology.linear("sink")
-ONES = np.ones(3)
-CLUSTER = Cluster(load=[30, 30, 20, 5], placement=[0, 0, 1, 2], capacity=[1, 1, 1])
-
-
-def refusal(action):
-    with pytest.raises(PenstockError) as caught:
-        action()
-    assert len(str(caught.value).splitlines()) == 1
-    return str(caught.value)
-
-
-def seen(**changes):
-    given = {"received": ONES, "processed": ONES, "emitted": ONES, "cost_ms": ONES}
-    return Observed(**{**given, "pending": 0.0, "degree": 1, **changes})
 
 
 def cluster(**changes):
@@ -331,170 +309,3 @@ def test_bad_feedback_is_refused_and_spoils_nothing(policy, case):
     before = one.snapshot()
     assert refusal(lambda: one.observe(feedback)) == message
     assert one.snapshot() == before
-
-
-@pytest.mark.parametrize("epsilon", [1e15, 1e20, 3e18])
-def test_with_a_huge_epsilon_a_key_never_spreads(epsilon):
-    for cls in (BoundedHash, RandomChoices):
-        for half_life in (1_000, None):
-            one = cls(3, epsilon=epsilon, half_life=half_life)
-            assert np.unique(one.route(np.full(20_000, 7))).size == 1
-    consistent = Consistent(3, epsilon=epsilon, half_life=None)
-    assert np.unique(consistent.route(np.full(20_000, 7))).size == 1
-
-
-def test_an_epsilon_at_which_no_bin_is_full_decides_like_a_larger_one():
-    keys = np.random.default_rng(1).zipf(1.3, 5_000)
-    for cls in (BoundedHash, RandomChoices):
-        routed = [cls(5, epsilon=epsilon).route(keys) for epsilon in (10.0, 1e12)]
-        np.testing.assert_array_equal(*routed)
-
-
-def test_large_seeds_are_taken():
-    keys = np.arange(100)
-    for seed in (2**63, 2**64, 2**70):
-        assert RandomDrop(0.5, seed=seed).admit(keys, np.zeros(100)).any()
-        shedder = LoadAware(average(5), instances=2, seed=seed, window=4, first_window=4)
-        shedder.admit_until_answer(keys, np.zeros(100), np.zeros(100), np.zeros(100, dtype=bool))
-        assert KeyHash(3, seed=seed).route(keys).max() < 3
-        pairs = Traffic(source=[0, 1], target=[2, 3], volume=[5, 5])
-        four = Cluster([10] * 4, [0, 0, 1, 1], [1, 1], traffic=pairs)
-        assert Cola(seed=seed).plan(four).collocation_after == 1
-        assert Albic(seed=seed).plan(four).collocation_after == 1
-
-
-def test_a_late_batch_begins():
-    RandomDrop(0.5).begin(1e30)
-
-
-def test_many_points_are_drawn_in_a_moment():
-    assert BoundedHash(4, points=250_000).route([1]).size == 1
-
-
-def test_lists_are_observations_too():
-    listed = seen(received=[1.0, 2.0, 3.0], cost_ms=[5.0, NAN, 5.0])
-    assert listed.received.tolist() == [1.0, 2.0, 3.0]
-    assert listed.mean_cost_ms == 5.0
-
-
-# What a placer and a scaler of a user return.
-
-
-class Placed(Placer):
-    """Returns what it was given."""
-
-    def __init__(self, found):
-        super().__init__()
-        self.found = found
-
-    def place(self, cluster):
-        return self.found
-
-
-PLACED = "Placed.place must return the workers of all key groups and a note, such as (workers, '')"
-
-
-@pytest.mark.parametrize(
-    "found, message",
-    [
-        (None, f"{PLACED}; got None"),
-        ([0, 0, 1, 2], f"{PLACED}; got [0, 0, 1, 2]"),
-        (([0, 0, 1, 2], None), f"{PLACED}; got ([0, 0, 1, 2], None)"),
-        (
-            ([0.5, 0, 1, 2], ""),
-            "the workers of Placed.place must be whole numbers; got dtype float64",
-        ),
-        (
-            (np.full(4, np.nan), ""),
-            "the workers of Placed.place must be whole numbers; got dtype float64",
-        ),
-        (
-            (RAGGED, ""),
-            "the workers of Placed.place must be one-dimensional; got rows of different lengths",
-        ),
-        (([0, 0, 1], ""), "Placed must place each of 4 key groups; got shape (3,)"),
-    ],
-)
-def test_a_placer_that_returns_something_else(found, message):
-    assert refusal(lambda: Placed(found).plan(CLUSTER)) == message
-
-
-class Wanted(Scaler):
-    """Returns what it was given."""
-
-    def __init__(self, found):
-        super().__init__()
-        self.found = found
-
-    def wanted(self, topology, history):
-        return self.found
-
-
-WANTED = "Wanted.wanted must return a degree and a reason for 'sink', such as (2, 'busy')"
-
-
-@pytest.mark.parametrize(
-    "found, message",
-    [
-        (None, "Wanted.wanted must return a dict, such as {'sink': (2, 'busy')}; got None"),
-        ({"sink": 3}, f"{WANTED}; got 3"),
-        ({"sink": (3,)}, f"{WANTED}; got (3,)"),
-        ({"sink": (3, None)}, f"{WANTED}; got (3, None)"),
-        (
-            {"sink": ("3", "busy")},
-            "the degree of Wanted.wanted for 'sink' must be a whole number; got '3'",
-        ),
-        (
-            {"sink": (2.5, "busy")},
-            "the degree of Wanted.wanted for 'sink' must be a whole number; got 2.5",
-        ),
-        (
-            {"skin": (2, "busy")},
-            "unknown operator of Wanted.wanted 'skin'; did you mean 'sink'?",
-        ),
-    ],
-)
-def test_a_scaler_that_returns_something_else(found, message):
-    history = History(10.0, {"sink": seen()})
-    assert refusal(lambda: Wanted(found).plan(SINK, history)) == message
-
-
-def test_degrees_beyond_the_limits_are_still_cut():
-    history = History(10.0, {"sink": seen()})
-    for degree, cut in ((-5, 1), (np.int64(10**6), 8)):
-        assert Wanted({"sink": (degree, "so")}).plan(SINK, history).degrees == {"sink": cut}
-    assert scaling.Threshold().plan(SINK, history).degrees == {"sink": 1}
-
-
-# Headers of snapshots.
-
-
-def snapshot(header):
-    body = json.dumps(header).encode()
-    return codec._PREFIX.pack(codec.MAGIC, len(body), zlib.crc32(body)) + body
-
-
-def described(*arrays):
-    return {"version": codec.VERSION, "name": "RoundRobin", "arrays": list(arrays)}
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        [],
-        None,
-        {},
-        {"version": codec.VERSION},
-        {"version": codec.VERSION, "name": "RoundRobin"},
-        {"version": codec.VERSION, "name": "RoundRobin", "arrays": 5},
-        described(["turn"]),
-        described(["turn", "<x9", [1]]),
-        described(["turn", "<f8", [99]]),
-        described(["turn", "<f8", [10**30]]),
-        described(["turn", "<f8", "x"]),
-        described([["turn"], "<f8", [0]]),
-    ],
-    ids=str,
-)
-def test_a_snapshot_with_a_right_checksum_and_a_wrong_header(header):
-    assert refusal(lambda: RoundRobin(3).restore(snapshot(header))).startswith("snapshot ")

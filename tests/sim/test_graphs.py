@@ -1,45 +1,19 @@
-"""The engine for graphs: nothing is lost, latencies by hand, changes, and collapses."""
+"""The engine for graphs: nothing is lost, and latencies by hand."""
 
 from dataclasses import fields
 
 import numpy as np
 import pytest
+from graph_runs import CHAIN, NEVER_S, STAR, Watching, one
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError
-from penstock.policies.scaling import Fixed, Preventive, RateBased, Scaler, Threshold, Topology
+from penstock.policies.scaling import Fixed, Preventive, RateBased, Threshold, Topology
 from penstock.sim import GraphResult, Node, flow, graphs, simulate_graph
 
-NEVER_S = 1e6
-NAN = float("nan")
-ONE = Topology.linear("sink")
-CHAIN = Topology.linear("parse", "sink")
 DIAMOND = Topology(
     {"split": (), "left": ("split",), "right": ("split",), "join": ("left", "right")}
 )
-STAR = Topology(
-    {"one": (), "two": (), "centre": ("one", "two"), "a": ("centre",), "b": ("centre",)}
-)
-
-
-class Watching(Scaler):
-    """Keeps every history, and changes degrees at given plans, by their numbers."""
-
-    def __init__(self, changes=None, min_degree=1, max_degree=8):
-        super().__init__(min_degree, max_degree)
-        self.changes = changes or {}
-        self.histories = []
-
-    def wanted(self, topology, history):
-        self.histories.append(history)
-        degrees = self.changes.get(len(self.histories), {})
-        return {name: (degree, "told so") for name, degree in degrees.items()}
-
-
-def one(scaler, rates, cost_ms=100.0, **options):
-    """A single operator that does 10 records a second."""
-    return simulate_graph(scaler, ONE, {"sink": Node(cost_ms)}, rate_per_s=rates, **options)
 
 
 # Nothing is lost.
@@ -143,6 +117,52 @@ def test_no_more_is_done_than_instances_can_do(graph, rates):
             assert seen.processed[-1] == pytest.approx(capacity)
 
 
+@settings(deadline=None, max_examples=25)
+@given(any_graph(), RATES, st.sampled_from([0.5, 3.0, 30.0]))
+def test_only_replays_are_done_twice(graph, rates, timeout_s):
+    topology, nodes = graph
+    given_degrees = Fixed({name: node.degree for name, node in nodes.items()})
+    result = simulate_graph(given_degrees, topology, nodes, rate_per_s=rates, timeout_s=timeout_s)
+    most = (rates.sum() + result.timed_out) * sum(
+        reach(topology, nodes)[n] for n in sinks(topology)
+    )
+    assert result.timed_out >= 0
+    assert result.amounts.sum() <= most * (1 + 1e-9) + 1e-6
+
+
+def test_there_is_room_for_all_pieces_on_all_ways(monkeypatch):
+    for name in ("flow", "_enter", "_work", "_push", "_pop", "_timed_out"):
+        kernel = getattr(flow, name)
+        monkeypatch.setattr(flow, name, getattr(kernel, "py_func", kernel))
+    monkeypatch.setattr(graphs, "flow", flow.flow)
+    names = [f"operator {i}" for i in range(8)]
+    # 64 ways to the last one, which all that has waited for 45 s takes in one step.
+    topology = Topology({name: tuple(names[:i]) for i, name in enumerate(names)})
+    nodes = dict.fromkeys(names, Node(0.001))
+    result = simulate_graph(
+        Fixed({names[0]: 2}),
+        topology,
+        nodes,
+        rate_per_s=np.ones(70),
+        pause_s=45.0,
+        timeout_s=NEVER_S,
+    )
+    assert result.amounts.sum() == pytest.approx(64 * 70)
+
+
+@pytest.mark.parametrize("slow", ["left", "right"])
+def test_a_record_is_done_when_all_sinks_are_done_with_it(slow):
+    fan = Topology({"source": (), "left": ("source",), "right": ("source",)})
+    nodes = {name: Node(1_000.0 if name == slow else 1.0) for name in fan.parents}
+    result = simulate_graph(Fixed(), fan, nodes, rate_per_s=np.full(30, 5.0), timeout_s=5.0)
+    # One record a second is done in time at the slow sink, and four wait ever longer.
+    assert result.timed_out > 50
+    calm = simulate_graph(
+        Fixed(), fan, dict.fromkeys(nodes, Node(1.0)), rate_per_s=np.full(30, 5.0), timeout_s=5.0
+    )
+    assert calm.timed_out == 0
+
+
 # Latencies.
 
 
@@ -212,149 +232,10 @@ def test_quantiles_and_the_mean_by_hand():
     assert quantiles == [1, 1, 2, 2, 3, 3]
 
 
-# Changes.
-
-
-@pytest.mark.parametrize(
-    "delay_s, degrees, used",
-    [(0, [1, 3, 3, 3], 100.0), (5, [1, 3, 3, 3], 90.0), (15, [1, 1, 3, 3], 70.0)],
-)
-def test_plans_take_effect_after_a_delay(delay_s, degrees, used):
-    always = Watching({n: {"sink": 3} for n in range(1, 4)})
-    result = one(always, np.full(40, 5.0), delay_s=delay_s)
-    assert result.degrees["sink"].tolist() == degrees
-    assert result.instance_s == pytest.approx(used)
-    assert result.reconfigurations == 1
-    assert result.reasons == ("10 s: sink: told so, 1 -> 3",)
-
-
-def test_a_delay_lets_a_queue_grow():
-    # 20 a second come until three instances do 30.
-    results = [
-        one(Watching({1: {"sink": 3}}), np.full(60, 20.0), delay_s=s, timeout_s=NEVER_S)
-        for s in (0, 10)
-    ]
-    longest = [result.latencies_s.max() for result in results]
-    # 100 and 200 records wait: 10 and 20 s for one instance, at most.
-    assert longest == pytest.approx([5.1, 10.1], abs=0.3)
-    assert results[0].latency_s[-1] == pytest.approx(0.1)
-
-
-def test_what_is_planned_is_not_planned_again():
-    degrees = {n: {"sink": 2} for n in range(1, 6)}
-    result = one(Watching(degrees), np.full(60, 5.0), delay_s=25)
-    assert result.reconfigurations == 1
-    assert result.degrees["sink"].tolist() == [1, 1, 1, 2, 2, 2]
-
-
-def test_a_plan_that_changes_nothing_does_not_undo_one_on_its_way():
-    result = one(Watching({1: {"sink": 3}}), np.full(60, 5.0), delay_s=15)
-    assert result.reasons == ("10 s: sink: told so, 1 -> 3",)
-    assert result.degrees["sink"].tolist() == [1, 1, 3, 3, 3, 3]
-
-
-def test_an_operator_that_changes_pauses_and_others_do_not():
-    rates = np.full(40, 20.0)
-    calm = simulate_graph(
-        Watching({1: {"parse": 2}}),
-        CHAIN,
-        {"parse": Node(10.0), "sink": Node(10.0)},
-        rate_per_s=rates,
-    )
-    assert calm.latencies_s.max() == pytest.approx(0.02)
-    watching = Watching({1: {"parse": 2}})
-    nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    paused = simulate_graph(watching, CHAIN, nodes, rate_per_s=rates, pause_s=5.0)
-    # Whatever came first in the pause waits for all of it.
-    assert paused.latencies_s.max() == pytest.approx(5.02)
-    second = watching.histories[1].operators
-    assert second["parse"].received[-1] == pytest.approx(200)
-    assert paused.latency_s[0] == pytest.approx(0.02)
-    assert paused.latency_s[-1] == pytest.approx(0.02)
-    assert paused.amounts.sum() == pytest.approx(800)
-
-
-def test_a_pause_of_one_operator_leaves_others_at_work():
-    watching = Watching({1: {"sink": 2}})
-    nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    simulate_graph(watching, CHAIN, nodes, rate_per_s=np.full(30, 20.0), pause_s=20.0)
-    last = watching.histories[-1].operators
-    np.testing.assert_allclose(last["parse"].processed, [200, 200])
-    np.testing.assert_allclose(last["sink"].processed, [200, 0])
-    assert last["sink"].pending == pytest.approx(200)
-
-
-def test_scalers_are_told_how_long_nothing_changed():
-    watching = Watching({2: {"parse": 2}})
-    nodes = {"parse": Node(10.0), "sink": Node(10.0)}
-    simulate_graph(watching, CHAIN, nodes, rate_per_s=np.full(60, 20.0))
-    found = [history.operators["parse"].unchanged for history in watching.histories]
-    assert found[2:] == [1, 2, 3]
-    assert all(history.operators["sink"].unchanged > 10_000 for history in watching.histories)
-    assert [h.operators["parse"].degree for h in watching.histories] == [1, 1, 2, 2, 2]
-
-
-def test_a_first_part_of_a_period_is_not_told():
-    watching = Watching()
-    rates = np.concatenate([np.full(4, 50.0), np.full(26, 8.0)])
-    result = one(watching, rates, 1.0, phase_s=4.0)
-    assert [history.periods for history in watching.histories] == [1, 2]
-    np.testing.assert_allclose(watching.histories[-1].operators["sink"].received, 80)
-    np.testing.assert_allclose(result.rate_per_s, [50, 8, 8, 8])
-
-
-# Time-outs and collapses.
-
-BURST = np.concatenate([np.full(30, 30.0), np.full(300, 5.0)])
-
-
-def test_a_collapse_sustains_itself():
-    result = one(Fixed(), BURST, timeout_s=5.0)
-    assert result.timed_out > BURST.sum()
-    # Half of the capacity would do, for five minutes.
-    assert result.latency_s[-1] > 5
-    assert (np.diff(result.latency_s[4:]) > 0).all()
-
-
-def test_without_timeouts_a_burst_is_worked_off():
-    result = one(Fixed(), BURST, timeout_s=NEVER_S)
-    assert result.timed_out == 0
-    assert result.latency_s[-1] == pytest.approx(0.1)
-    assert result.amounts.sum() == pytest.approx(BURST.sum())
-
-
-def test_without_overload_there_is_no_collapse():
-    result = one(Fixed(), np.full(300, 9.5), timeout_s=5.0)
-    assert result.timed_out == 0
-    np.testing.assert_allclose(result.latencies_s, 0.1)
-
-
-def test_more_instances_end_a_collapse():
-    result = one(Preventive(), BURST, timeout_s=5.0)
-    assert result.timed_out > 0
-    assert result.latency_s[-1] == pytest.approx(0.1)
-    assert result.degrees["sink"].max() > 1
-    assert result.degrees["sink"][-1] == 1
-
-
-def test_a_replay_is_one_more_record():
-    # All that comes in a pause of 4 s is replayed once after 3 s, unless it came in the last 3.
-    result = one(Watching({1: {"sink": 2}}), np.full(40, 4.0), 10.0, pause_s=4.0, timeout_s=3.0)
-    assert result.timed_out == pytest.approx(4, abs=0.5)
-    assert result.amounts.sum() == pytest.approx(160 + result.timed_out)
-
-
-@settings(deadline=None, max_examples=25)
-@given(any_graph(), RATES, st.sampled_from([0.5, 3.0, 30.0]))
-def test_only_replays_are_done_twice(graph, rates, timeout_s):
-    topology, nodes = graph
-    given_degrees = Fixed({name: node.degree for name, node in nodes.items()})
-    result = simulate_graph(given_degrees, topology, nodes, rate_per_s=rates, timeout_s=timeout_s)
-    most = (rates.sum() + result.timed_out) * sum(
-        reach(topology, nodes)[n] for n in sinks(topology)
-    )
-    assert result.timed_out >= 0
-    assert result.amounts.sum() <= most * (1 + 1e-9) + 1e-6
+def test_of_nothing_there_is_no_latency():
+    result = one(Fixed(), np.zeros(20))
+    assert np.isnan(result.mean_latency_s)
+    assert np.isnan(result.latency_quantile_s(0.5))
 
 
 @pytest.mark.parametrize("scaler", [Threshold(), RateBased(), Preventive()], ids=repr)
@@ -370,109 +251,3 @@ def test_the_same_inputs_give_the_same_result(scaler):
     np.testing.assert_array_equal(rates, kept)
     assert first.reconfigurations > 0
     assert len(first.reasons) == first.reconfigurations
-
-
-# Bad input.
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"period_s": 0}, "period_s must be > 0; got 0"),
-        ({"period_s": NAN}, "period_s must be finite; got nan"),
-        ({"phase_s": -1}, "phase_s must be in [0, 10); got -1"),
-        ({"delay_s": -1}, "delay_s must be >= 0; got -1"),
-        ({"delay_s": NAN}, "delay_s must be finite; got nan"),
-        ({"pause_s": -0.5}, "pause_s must be >= 0; got -0.5"),
-        ({"rate_per_s": "many"}, "rate_per_s must be numbers; got 'many'"),
-        ({"rate_per_s": [[1.0, 2.0]]}, "rate_per_s must have shape (2,); got (1, 2)"),
-        ({"nodes": {}}, "nodes must have every operator; sink missing"),
-    ],
-)
-def test_bad_input(options, message):
-    given = {"nodes": {"sink": Node(1.0)}, "rate_per_s": np.ones(20), **options}
-    with pytest.raises(PenstockError) as caught:
-        simulate_graph(Fixed(), ONE, **given)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"rate_per_s": []},
-        {"rate_per_s": [1.0, NAN]},
-        {"rate_per_s": [1.0, float("inf")]},
-        {"rate_per_s": [1.0, -1.0]},
-        {"timeout_s": 0},
-        {"timeout_s": NAN},
-        {"phase_s": 25.0},
-        {"period_s": 0.01},
-    ],
-    ids=str,
-)
-def test_more_bad_input(options):
-    given = {"nodes": {"sink": Node(1.0)}, "rate_per_s": np.ones(20), **options}
-    name = next(iter(options))
-    with pytest.raises(PenstockError, match=f"^{name} must be"):
-        simulate_graph(Fixed(), ONE, **given)
-
-
-def test_a_negative_timeout(monkeypatch):
-    monkeypatch.setattr(graphs, "flow", lambda *_: 0)  # it must not come so far
-    with pytest.raises(PenstockError, match=r"^timeout_s must be > 0; got -5$"):
-        one(Fixed(), np.ones(20), timeout_s=-5)
-
-
-@pytest.mark.parametrize(
-    "node, message",
-    [
-        ({"cost_ms": 0}, "cost_ms must be > 0; got 0"),
-        ({"cost_ms": NAN}, "cost_ms must be finite; got nan"),
-        ({"cost_ms": 1, "selectivity": -1}, "selectivity must be > 0; got -1"),
-        ({"cost_ms": 1, "degree": 0}, "degree must be >= 1; got 0"),
-        ({"cost_ms": 1, "degree": 1.5}, "degree must be a whole number; got 1.5"),
-    ],
-)
-def test_bad_nodes(node, message):
-    with pytest.raises(PenstockError) as caught:
-        Node(**node)
-    assert str(caught.value) == message
-
-
-def test_of_nothing_there_is_no_latency():
-    result = one(Fixed(), np.zeros(20))
-    assert np.isnan(result.mean_latency_s)
-    assert np.isnan(result.latency_quantile_s(0.5))
-
-
-def test_there_is_room_for_all_pieces_on_all_ways(monkeypatch):
-    for name in ("flow", "_enter", "_work", "_push", "_pop", "_timed_out"):
-        kernel = getattr(flow, name)
-        monkeypatch.setattr(flow, name, getattr(kernel, "py_func", kernel))
-    monkeypatch.setattr(graphs, "flow", flow.flow)
-    names = [f"operator {i}" for i in range(8)]
-    # 64 ways to the last one, which all that has waited for 45 s takes in one step.
-    topology = Topology({name: tuple(names[:i]) for i, name in enumerate(names)})
-    nodes = dict.fromkeys(names, Node(0.001))
-    result = simulate_graph(
-        Fixed({names[0]: 2}),
-        topology,
-        nodes,
-        rate_per_s=np.ones(70),
-        pause_s=45.0,
-        timeout_s=NEVER_S,
-    )
-    assert result.amounts.sum() == pytest.approx(64 * 70)
-
-
-@pytest.mark.parametrize("slow", ["left", "right"])
-def test_a_record_is_done_when_all_sinks_are_done_with_it(slow):
-    fan = Topology({"source": (), "left": ("source",), "right": ("source",)})
-    nodes = {name: Node(1_000.0 if name == slow else 1.0) for name in fan.parents}
-    result = simulate_graph(Fixed(), fan, nodes, rate_per_s=np.full(30, 5.0), timeout_s=5.0)
-    # One record a second is done in time at the slow sink, and four wait ever longer.
-    assert result.timed_out > 50
-    calm = simulate_graph(
-        Fixed(), fan, dict.fromkeys(nodes, Node(1.0)), rate_per_s=np.full(30, 5.0), timeout_s=5.0
-    )
-    assert calm.timed_out == 0

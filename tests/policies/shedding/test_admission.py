@@ -1,100 +1,16 @@
-"""The admission: an independent twin, promises of its targets, and corrections of its clock."""
+"""The admission: an independent twin, and the promises of its targets."""
 
-from collections import namedtuple
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_admission import PlainAdmission, offer
 
 from penstock.policies.shedding import average, each_record, sliding_average
 from penstock.policies.shedding.admission import Admission
-from penstock.policies.shedding.finish_clock import (
-    CLOCK,
-    COUNT,
-    MEAN,
-    PLANNED,
-    SHIFT,
-    WAITED,
-    Offer,
-)
-
-Entry = namedtuple("Entry", "now cost wait done")
-
-
-class PlainAdmission:
-    """The admission with a list of all admitted records, of which it may read the last ones."""
-
-    def __init__(self, target, cheap=False, logged=0):
-        self.limit, self.fade = target.limit_ms, target.fade
-        self.cheap, self.logged = cheap, logged
-        self.clock = self.waited = self.count = self.planned = self.shift = 0.0
-        self.mean = self.seen = 0.0
-        self.entries = []
-        self.corrected = 0
-
-    def admit(self, cost, arrival, now, protected=False, pace=1.0):
-        """Whether one record is admitted."""
-        start = max(self.clock, now)
-        wait = max(start - arrival, 0.0)
-        self.seen = min(self.seen + 1, 1_000.0)
-        self.mean += (cost - self.mean) / self.seen
-        if not protected and self.sheds(cost, wait):
-            return False
-        self.clock = start + pace * cost
-        self.planned += wait
-        self.waited = self.fade * self.waited + wait
-        self.count = self.fade * self.count + 1
-        self.entries.append(Entry(now, cost, start - now, start + cost - self.shift))
-        return True
-
-    def sheds(self, cost, wait):
-        """Whether the target is at stake, and this record is one to shed."""
-        if wait <= self.limit / 2:
-            return False
-        room = self.limit * (self.fade * self.count + 1) - (self.fade * self.waited + wait)
-        if not self.cheap:
-            return room < 0
-        if self.fade == 0 and room < 0:
-            return True
-        b = min(0.6 * self.mean / self.limit, 0.5)
-        return cost > self.mean / 2 + b * b / 4 * room - b * (wait - self.limit)
-
-    def correct(self, number, delta, pace=1.0):
-        """Record `number` was done so much later than in its entry."""
-        later = len(self.entries) - number
-        if later > self.logged:
-            error = delta - self.shift
-            self.clock += error
-            missed = later * error
-        else:
-            entry = self.entries[number]
-            error = entry.done + delta - (entry.now + entry.wait + entry.cost)
-            clock, missed = entry.now + entry.wait + error + pace * entry.cost, 0.0
-            for n in range(number + 1, len(self.entries)):
-                entry = self.entries[n]
-                start = max(clock, entry.now)
-                missed += start - entry.now - entry.wait
-                self.entries[n] = entry._replace(wait=start - entry.now)
-                clock = start + pace * entry.cost
-            self.clock = clock
-        self.shift += error
-        missed += (number - self.corrected) * error / 2
-        self.waited += missed * min(1.0, self.count / (len(self.entries) - self.corrected))
-        self.corrected = number
-
-
-def offer(admission, records, pace=1.0, left=None):
-    """Decide about (cost, arrival, now, protected); return the decisions that were made."""
-    costs, arrivals, nows, spared = (np.array(column) for column in zip(*records, strict=True))
-    offered = Offer(
-        costs_ms=costs.astype(float),
-        arrival_ms=arrivals.astype(float),
-        now_ms=nows.astype(float),
-        protected=spared.astype(np.bool_),
-    )
-    return admission.admit(offered, pace, left).tolist()
+from penstock.policies.shedding.finish_clock import CLOCK, COUNT, MEAN, PLANNED, SHIFT, WAITED
 
 
 def same(admission, twin):
@@ -302,65 +218,3 @@ def test_what_has_really_waited_is_noted(target, waited, count):
     assert admission.memory.sums[COUNT] == pytest.approx(count)
     admission.note(waited_ms=0.0, records=0)
     assert admission.memory.sums[COUNT] == pytest.approx(count)
-
-
-# Corrections, by hand.
-
-
-def test_idle_time_is_found_by_replaying():
-    admission = Admission(average(1_000.0), logged=8)
-    # Planned: 0-10, 10-20, and 100-110 after idle time.
-    offer(admission, [(10, 0, 0, False), (10, 0, 0, False), (10, 100, 100, False)])
-    admission.correct(0, 5.0)
-    assert admission.memory.sums[CLOCK] == 110
-    admission.correct(1, 95.0)  # done at 115 instead of 20
-    assert admission.memory.sums[CLOCK] == 125
-
-
-def test_an_answer_older_than_the_log_moves_the_clock_alone():
-    admission = Admission(average(1_000.0), logged=2)
-    offer(admission, [(10, 0, 0, False)] * 4)
-    admission.correct(0, 5.0)
-    assert admission.memory.sums[CLOCK] == 45
-    assert admission.request() == (3, 40.0)
-
-
-def test_an_error_that_one_answer_has_corrected_is_not_corrected_again():
-    admission = Admission(average(1_000.0), logged=8)
-    offer(admission, [(10, 0, 0, False)] * 4)
-    for number in range(4):  # each was asked before anything was known: all are 5 ms late
-        admission.correct(number, 5.0)
-        assert admission.memory.sums[CLOCK] == 45
-
-
-def test_restart_forgets_all_but_the_mean_cost():
-    admission = Admission(average(10.0), cheap=True, logged=4)
-    offer(admission, [(8, 0, 0, False)] * 5)
-    admission.correct(1, 3.0)
-    admission.restart()
-    fresh = Admission(average(10.0), cheap=True, logged=4)
-    kept = [CLOCK, WAITED, COUNT, SHIFT]
-    np.testing.assert_array_equal(admission.memory.sums[kept], fresh.memory.sums[kept])
-    assert admission.memory.sums[MEAN] == 8
-    assert not admission.memory.log.any()
-    assert not admission.memory.numbers.any()
-
-
-# An answer to a request from before anything was decided: its number is -1.
-
-
-@pytest.mark.parametrize("now", [0.0, 1_000.0])
-def test_the_first_answer_sets_the_clock(now):
-    admission = Admission(average(10.0), logged=8)
-    number, done = admission.request()
-    assert (number, done) == (-1, 0.0)
-    admission.correct(number, now - done)
-    assert admission.memory.sums[CLOCK] == now
-
-
-def test_the_first_answer_leaves_no_room_that_nobody_has_earned():
-    admission = Admission(average(10.0), logged=8)
-    number, done = admission.request()
-    admission.correct(number, 1_000.0 - done)
-    assert admission.memory.sums[WAITED] == 0
-    assert offer(admission, [(10, 990, 1_000, False), (10, 990, 1_000, False)]) == [True, False]
