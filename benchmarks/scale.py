@@ -170,7 +170,7 @@ def wait_for_calm(folder: Path, feed: Feed, process: subprocess.Popen[bytes]) ->
     while process.poll() is None:
         time.sleep(1)
         if time.monotonic() > end_s:
-            Console().print(f"  after {CALM_S:g} s one executor does not keep up, or there are more")
+            Console().print(f"  after {CALM_S:g} s one executor is not enough")
             return
         last = (read_lines(folder / "states.jsonl") or [{"processed": 0}])[-1]
         calm = last["processed"] and last["executors"] == 1

@@ -14,7 +14,7 @@ _LABEL = "penstock-scaling"
 
 
 class SavedScaling(NamedTuple):
-    """What is known beside the timeline.
+    """Numbers that are saved beside the timeline.
 
     Attributes:
         executors: number of executors in the last plan.

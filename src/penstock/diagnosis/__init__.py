@@ -1,4 +1,4 @@
-"""What is slow in a Spark job, and why: event logs in, causes and cures out. No Spark is needed."""
+"""Diagnosis of slow Spark jobs: event logs in, causes and cures out. No Spark is needed."""
 
 from penstock.diagnosis.analysis import Diagnosis, QueryDiagnosis, Share, diagnose
 from penstock.diagnosis.causes import Cause

@@ -217,7 +217,7 @@ def _missing(query: Query, batches: Sequence[Batch]) -> list[str]:
     notes = list(query.notes)
     tasks = [run.tasks for batch in batches for group in batch.groups for run in group.runs]
     if not any(one.records.any() for one in tasks):
-        notes.append("Tasks report no records: hot keys cannot be told from uneven costs.")
+        notes.append("Tasks report no records: hot keys cannot be distinguished from uneven costs.")
     if not any(one.run_ms.any() for one in tasks):
         notes.append("Tasks report no metrics: only their durations are known.")
     if len(batches) < 3:

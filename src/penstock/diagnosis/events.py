@@ -170,14 +170,14 @@ class PythonTaskInfo(TaskInfo):
 
 
 class ShuffleRead(_Event):
-    """What a task read of a shuffle."""
+    """Shuffled data that a task has read."""
 
     fetch_wait_time: int = 0
     total_records_read: int = 0
 
 
 class Input(_Event):
-    """What a task read of a source."""
+    """Data of a source that a task has read."""
 
     records_read: int = 0
 

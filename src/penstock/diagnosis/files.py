@@ -37,7 +37,7 @@ class LogFiles:
 
 @dataclass
 class Trouble:
-    """What could not be read of a log.
+    """Parts of a log that could not be read.
 
     Attributes:
         truncated: whether a file ends within a compressed block.

@@ -20,7 +20,7 @@ _FEW_LINES = 3
 
 @dataclass
 class Log:
-    """What an application did.
+    """Everything that an application did.
 
     Attributes:
         name: name of the log or application, for people.

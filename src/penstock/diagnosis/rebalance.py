@@ -1,4 +1,4 @@
-"""What `balance` would make of a stage: its records are divided again, in the simulator."""
+"""A stage as `balance` would run it: its records are divided again, in the simulator."""
 
 from typing import NamedTuple
 

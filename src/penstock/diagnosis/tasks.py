@@ -175,7 +175,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """What a streaming query reported about one batch.
+    """Progress of a streaming query in one batch.
 
     Attributes:
         query: id of the query.

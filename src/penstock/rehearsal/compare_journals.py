@@ -23,7 +23,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, eq=False)
 class JournalRun:
-    """What a journal has about one operator, or about one attached query.
+    """Entries of a journal about one operator, or about one attached query.
 
     Attributes:
         name: name of the operator or query.

@@ -37,7 +37,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens to the stream and the cluster.
+    """Changes of the stream and the cluster.
 
     Attributes:
         rate: factor of the rate of records.

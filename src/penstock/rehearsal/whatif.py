@@ -29,7 +29,7 @@ _ROUND_ROBIN = "round_robin"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a setting would bring.
+    """The outcome of a setting in the simulator.
 
     Attributes:
         executors: number of executors.

@@ -1,4 +1,4 @@
-"""What micro-batches are made of in the simulator: workers, overheads, stages, and the result."""
+"""Parts of micro-batches in the simulator: workers, overheads, stages, and the result."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -15,7 +15,7 @@ _MOST_CALLS = 10_000
 
 @dataclass(frozen=True)
 class ErrorArguments:
-    """What happens to records on which the function fails.
+    """Actions for records on which the function fails.
 
     Attributes:
         action: "fail", "skip" or "keep".

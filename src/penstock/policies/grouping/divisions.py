@@ -41,7 +41,7 @@ class Division(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """What a division is rehearsed with.
+    """The input of a rehearsed division.
 
     Attributes:
         drawn_ms: random costs of the records, a row for each draw.

@@ -25,7 +25,7 @@ _LONGEST_TRACEBACK = 20_000
 
 @dataclass(frozen=True)
 class OnError:
-    """What happens to a record on which the function fails.
+    """Actions for a record on which the function fails.
 
     Attributes:
         action: "fail" fails the query, "skip" counts the record, "keep" also writes it to a folder.

@@ -1,4 +1,4 @@
-"""What a task of an operator measures: its records, and the cost of each of them."""
+"""Measurements of a task of an operator: its records, and the cost of each of them."""
 
 import time
 from typing import TYPE_CHECKING
