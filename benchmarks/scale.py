@@ -269,7 +269,8 @@ def show(runs: list[Run], load: Load) -> None:
         )
     console = Console()
     console.print(table)
-    goals = new_table("Goals", ["run", "number"], ["measured", "goal", "reached"])
+    columns = ["measured", "goal", "reached"]
+    goals = new_table("Goals", ["run", "number"], columns, long_labels=True)
     for one in runs:
         for number, goal, value in goals_of(one, load):
             goals.add_row(one.name, number, f"{value:.2f}", *goal_columns(goal, value))

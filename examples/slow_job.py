@@ -88,6 +88,7 @@ def run(name: str, pricing: Callable[[DataFrame], DataFrame], *, out: Path) -> i
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.dir", logs.absolute().as_uri())
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
