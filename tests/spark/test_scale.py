@@ -21,6 +21,7 @@ def place(tmp_path, way):
     return tmp_path
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("way", ["killed", pytest.param("decommissioned", marks=pytest.mark.long)])
 def test_executors_follow_the_scaler_and_no_record_is_lost(spark, place, way):
     stats = json.loads((place / way / "stats.json").read_text())

@@ -35,6 +35,7 @@ def path_of(version):
     return str(folder)
 
 
+@pytest.mark.apart
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_verbs_work(tmp_path, version):
     paths = [os.environ.get("PYTHONPATH", "")]
