@@ -184,11 +184,19 @@ def public(module: Path) -> set[str]:
 
 
 def naming(names: set[str], stem: str) -> list[Path]:
-    """Return the test files that use some names, those that do so most often first."""
+    """Return the test files that use some names, those that do so most often first.
+
+    A test file also uses the names of the helpers beside it that it imports.
+    """
     words = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
     found = {}
     for file in sorted(one for folder in TESTS for one in folder.rglob("test_*.py")):
-        count = len(words.findall(file.read_text()))
+        text = file.read_text()
+        beside = {
+            file.with_name(f"{one}.py") for one in re.findall(r"^from (\w+) import", text, re.M)
+        }
+        helpers = [one.read_text() for one in sorted(beside) if one.exists()]
+        count = sum(len(words.findall(one)) for one in [text, *helpers])
         found[file] = count + (1_000 if file.stem == f"test_{stem}" else 0)
     return sorted((file for file in found if found[file]), key=lambda file: -found[file])
 
@@ -251,7 +259,7 @@ def main() -> int:
     parser.add_argument("modules", nargs="+", help="files or folders below src/penstock")
     parser.add_argument("--sample", type=int, help="mutants of each module; all by default")
     parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
-    parser.add_argument("--files", type=int, default=2, help="test files of each module")
+    parser.add_argument("--files", type=int, default=3, help="test files of each module")
     parser.add_argument("--least", type=float, default=0.0, help="least score, or code 1")
     options = parser.parse_args()
     os.chdir(ROOT)
