@@ -39,9 +39,8 @@ _UNUSED_S = 600.0
 class ControlPlane:
     """Receives reports, answers routers, and keeps learnt costs next to the checkpoints.
 
-    It ends soon after Spark is stopped, or at the end of the process.
-    Reports are handled on one thread of the control plane, requests of routers on the threads of
-    the channel. `registry` guards the operators, each registration its controllers.
+    It ends soon after Spark is stopped, or at the end of the process. One thread handles reports;
+    threads of the channel answer. `registry` guards operators, a registration its controllers.
     """
 
     _of_application: ClassVar[dict[str, "ControlPlane"]] = {}
@@ -59,6 +58,7 @@ class ControlPlane:
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
         self._application = spark.sparkContext.applicationId
+        self._dropped: set[str] = set()
         MAILBOXES[self._application] = self._deliver
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
             [], ReportParam(self._application)
@@ -95,8 +95,8 @@ class ControlPlane:
 
     def forget(self, operator: str) -> None:
         """Note that the user has dropped an operator; it is removed when its queries have ended."""
-        for registration in self.registry.all(operator):
-            registration.forgotten = True
+        # The garbage collector calls this on any thread, whatever lock it holds: take none.
+        self._dropped.add(operator)
 
     def controllers(self, operator: str | None = None) -> list[Controller]:
         """Return the controllers of an operator or of all, in the order of registration."""
@@ -330,11 +330,12 @@ class ControlPlane:
         unused = [
             one
             for one in self.registry.all()
-            if one.forgotten
+            if one.operator in self._dropped
             and time.monotonic() - one.used_s > _UNUSED_S
             and not any(self._streams.run_of(query) for query in [*one.controllers])
         ]
         self._save_and_remove(unused)
+        self._dropped &= {one.operator for one in self.registry.all()}
 
     def _save_and_remove(self, registrations: list[Registration]) -> None:
         self.registry.remove(registrations)

@@ -30,7 +30,6 @@ class Registration:
         recorder: writer of the trace; None if nothing is recorded.
         controllers: controller of each query that uses the operator.
         lock: guards the controllers; held while a controller reads its files.
-        forgotten: whether the user's operator is gone; its queries may still run.
         used_s: time at which a task has last used it, in seconds of the monotonic clock.
     """
 
@@ -47,7 +46,6 @@ class Registration:
     recorder: Recorder | None = None
     controllers: dict[str, Controller] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    forgotten: bool = False
     used_s: float = 0.0
 
     @property
