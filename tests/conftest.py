@@ -11,8 +11,8 @@ import penstock
 from class_archive import shared_classes
 from penstock.spark.lab import session
 
-# Scripts that tests run in processes of their own.
-collect_ignore_glob = ["spark/jobs/*"]
+# Scripts that tests run in processes of their own, and files like this one: they have no doctests.
+collect_ignore_glob = ["spark/jobs/*", "conftest.py", "*/conftest.py"]
 
 # JVMs of tests live for a short time, many at once: the best code would come too late.
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
