@@ -124,7 +124,7 @@ def main() -> None:
     ways: dict[str, Way] = {
         **{f"repartition({n})": by_repartition(n) for n in SPARK},
         UNSIZED: by_penstock(None),
-        SIZED: by_penstock("length(text)"),
+        SIZED: by_penstock("octet_length(text)"),
     }
     found: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory(prefix="penstock-") as folder:

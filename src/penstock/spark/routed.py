@@ -185,10 +185,11 @@ class RoutedOperator(ABC):
             record=0 if self._recorder is None else Recorder.limit(grouping.tasks),
         )
         route = _udf(routing(spec, plane.reports), len(reads))
-        if PARTITION in reads:
-            # A column of its own: inside of a Python function Spark takes the number of the task.
-            frame = frame.withColumn(PARTITION, reads[PARTITION])
-            reads[PARTITION] = sf.col(PARTITION)
+        for name in reads.keys() & {PARTITION, SIZE}:
+            # Columns of their own: inside of a Python function Spark takes the number of the task
+            # for that of the partition, and tasks behind the shuffle need the size again.
+            frame = frame.withColumn(name, reads[name])
+            reads[name] = sf.col(name)
         decided = frame.withColumn(DESTINATION, route(*reads.values()))
         if frame.isStreaming:  # batch jobs have no progress to show counts in
             counts = _counts(spec.destinations, sheds=shed is not None)
@@ -218,9 +219,9 @@ class RoutedOperator(ABC):
     ) -> RoutedFrame:
         """Send every record to its destination, with its columns named by their numbers.
 
-        Columns of Penstock's own follow: the hash of the key and the number of the partition.
-        Further ones are the size if costs follow it, and the time of arrival if the operator sheds.
-        The last one is the hash of the record, if `record` is true.
+        Columns of Penstock's own follow: the size if costs follow it, the hash of the key, and the
+        number of the partition. Further ones are the time of arrival if the operator sheds, and the
+        hash of the record if `record` is true.
         """
         decided = self._decide(spark, frame, keys)
         records, spec = decided.frame, decided.spec
@@ -231,12 +232,11 @@ class RoutedOperator(ABC):
         # Hashing the key again is cheaper than sending its hash through the shuffle. Columns go
         # by number: mapInArrow refuses names with dots.
         more = {KEY: hashed(frame, keys), PARTITION: sf.spark_partition_id()}
-        if self._size is not None:
-            more[SIZE] = size_column(frame, self._size)
         if self._shed is not None:
             more[ARRIVAL] = self._shed.columns(frame)[0]
         numbers = [str(i) for i in range(len(frame.columns))]
-        routed = shuffled.withColumns(more).toDF(*numbers, *more)
+        own = list(more) if self._size is None else [SIZE, *more]
+        routed = shuffled.withColumns(more).toDF(*numbers, *own)
         if record:
             # After the columns have their names: Spark's optimizer looks at all combinations of old
             # and new names of the columns in an expression.
