@@ -1,14 +1,12 @@
 """The dashboard in a real browser: Debian's chromium and its driver."""
 
 import math
-import os
-import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from browsing import choose, fields, leave, picture, until
 from flows import NUMBERED, WAIT_S, drop, some_files, source
 
 import penstock
@@ -21,86 +19,10 @@ from penstock.spark.driver.sampler import BatchNow, Moment, Sampler
 from penstock.spark.driver.shown import Shown, _places
 from penstock.spark.driver.web import Served
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(
-        CHROMIUM is None or DRIVER is None,
-        reason="no browser: apt-get install chromium chromium-driver",
-    ),
-]
+pytestmark = pytest.mark.spark
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --window-size=1366,900 "
-    "--disable-background-networking --disable-component-update --disable-sync"
-)
 HOSTILE = "<img src=x onerror=document.title='stolen'><script>alert(1)</script>"
 TOKEN = "0123456789abcdef"  # noqa: S105 - of this test only
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    started.set_script_timeout(WAIT_S)
-    yield started
-    started.quit()
-
-
-def until(browser, script, *arguments):
-    """Wait until a script returns something; return it."""
-    end = time.monotonic() + 60
-    while not (found := browser.execute_script(script, *arguments)):
-        assert time.monotonic() < end, browser.execute_script("return document.body.innerText")
-        time.sleep(0.05)
-    return found
-
-
-def choose(browser, query):
-    """Click on a query of the list, and wait for its details."""
-    until(
-        browser,
-        """for (const row of document.querySelectorAll("#queries tbody tr")) {
-             if (row.dataset.query === arguments[0]) { row.click(); return true; } }""",
-        query,
-    )
-    until(
-        browser,
-        """return document.querySelector("#queries tr.chosen")?.dataset.query === arguments[0]
-             && document.getElementById("chosen") !== null""",
-        query,
-    )
-
-
-def fields(browser, place):
-    """The fields of a part of the page: raw values and texts, by name."""
-    return browser.execute_script(
-        """return Object.fromEntries([...document.querySelectorAll(arguments[0] + " [data-field]")]
-             .map((one) => [one.dataset.field, [one.dataset.value ?? null, one.textContent]]))""",
-        place,
-    )
-
-
-def leave(browser):
-    """Leave the page before its server ends; return the errors in its console."""
-    browser.get("about:blank")
-    return [one for one in browser.get_log("browser") if one["level"] == "SEVERE"]
-
-
-def picture(browser, name, width=1366):
-    """Take a picture of the whole page, if pictures are wanted."""
-    folder = os.environ.get("PENSTOCK_PICTURES")
-    if folder:
-        height = browser.execute_script("return document.documentElement.scrollHeight")
-        browser.set_window_size(width, min(height + 90, 2_000))
-        time.sleep(0.5)
-        browser.save_screenshot(str(Path(folder, f"{name}.png")))
-        browser.set_window_size(1366, 900)
 
 
 def test_queries_that_end_and_fail_and_their_numbers(spark, tmp_path, browser):
