@@ -3,6 +3,7 @@
 Each record's cost is its key's cost times a lognormal factor (s = 0.5); 4,096 keys Zipf-1, key
 costs min(1 + 5 Pareto(1.3), 1000) ms. Eight slots; records sleep, so this is latency-bound. All
 ways run the same batches, seed by seed. Numbers are over the ideal: perfect knowledge, no overhead.
+The oracle has both, but on this machine: processes without Spark that know all costs.
 
     python benchmarks/stragglers.py
     python benchmarks/stragglers.py --records 5000 --learn 6 --measure 4
@@ -18,6 +19,7 @@ import numpy as np
 from rich.console import Console
 
 from common import Goal, Options, at_least, at_most, goal_columns, new_table, write_report
+from oracle import oracle_ms
 from penstock.experiments.batch_trials import (
     BatchTrial,
     ByPenstock,
@@ -29,7 +31,7 @@ from penstock.experiments.demo import heavy_tailed
 from penstock.spark.lab import session
 from thread_pool import by_threads
 
-PENSTOCK = "penstock"
+PENSTOCK, ORACLE = "penstock", "oracle, no Spark"
 # Tasks of Spark's own shuffles, for each slot.
 PER_SLOT = [1, 2, 4, 8]
 KEYLESS_GOALS = {"penstock / shared queue": at_most(1.05)}
@@ -73,7 +75,7 @@ def main() -> None:
         "penstock, posg": lambda: ByPenstock("posg"),
         PENSTOCK: ByPenstock,
     }
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in (*ways, ORACLE)}
     for seed in range(args.seeds):
         batches = args.learn + args.measure
         keyed = not args.keys_tell_nothing
@@ -84,6 +86,9 @@ def main() -> None:
             (trial,) = try_out(spark, own, {name: make()}, instances=args.slots)
             assert trial.records == sum(map(len, own.keys)), name
             found[name].append(measured(trial, own.ideal_ms(args.slots), args.measure))
+        last = load.last(args.measure)
+        over = oracle_ms(last, args.slots) / float(last.ideal_ms(args.slots).sum())
+        found[ORACLE].append({"batches": over, "wall": over})
     means = {
         name: {key: float(np.mean([run[key] for run in runs])) for key in ("batches", "wall")}
         for name, runs in found.items()

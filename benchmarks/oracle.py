@@ -1,0 +1,58 @@
+"""An oracle beside Spark: processes without any engine, which know the cost of every record."""
+
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from penstock.experiments.batch_trials import Load
+
+
+def oracle_ms(load: Load, slots: int) -> float:
+    """Run all batches in processes that share them longest first; return the time, in ms.
+
+    What it needs above the ideal is the machine's own: calls that sleep longer than they should.
+
+    Args:
+        load: batches of records with their costs.
+        slots: number of processes, each of which does one call at a time.
+    """
+    # Processes that are forked would share the threads of a Spark session.
+    context = multiprocessing.get_context("spawn")
+    pipes = [context.Pipe() for _ in range(slots)]
+    processes = [context.Process(target=_serve, args=(end,), daemon=True) for _, end in pipes]
+    for process in processes:
+        process.start()
+    try:
+        ends = [end for end, _ in pipes]
+        _batch(ends, np.zeros(slots))  # until all processes have started
+        start = time.perf_counter()
+        for costs_ms in load.costs_ms:
+            _batch(ends, costs_ms)
+        return 1000 * (time.perf_counter() - start)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _batch(ends: list[Connection], costs_ms: np.ndarray) -> None:
+    """Share out a batch, the longest record first, and wait for all processes."""
+    shares: list[list[float]] = [[] for _ in ends]
+    loads_ms = np.zeros(len(ends))
+    for cost_ms in np.sort(costs_ms)[::-1]:
+        chosen = int(loads_ms.argmin())
+        loads_ms[chosen] += cost_ms
+        shares[chosen].append(float(cost_ms))
+    for end, share in zip(ends, shares, strict=True):
+        end.send(share)
+    for end in ends:
+        end.recv()
+
+
+def _serve(end: Connection) -> None:
+    while True:
+        for cost_ms in end.recv():
+            time.sleep(cost_ms / 1000)
+        end.send(None)
