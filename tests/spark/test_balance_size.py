@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from flows import NUMBERED, bag, numbered
+from flows import NUMBERED, bag, numbered, unwanted
 from pyspark.sql import functions as sf
 
 import penstock
@@ -27,7 +27,10 @@ def identity():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"size": "entity"}, r"size must be a number; entity is string. Write 'length\(entity\)'"),
+        (
+            {"size": "entity"},
+            r"size must be a number; entity is string. Write 'octet_length\(entity\)'",
+        ),
         ({"size": "array(n)"}, r"size must be a number; array\(n\) is array<int>.*'size\("),
         ({"size": "n > 3"}, "size must be a number; n > 3 is boolean"),
         ({"size": "missing"}, "size must be a column.*got missing.*It has entity, n"),
@@ -105,3 +108,25 @@ def test_a_shedder_and_an_aggregation_take_sizes(spark):
         row["entity"]: row["count"] for row in numbered(spark, 70).transform(summed).collect()
     }
     assert counts == {f"e{i}": 10 for i in range(7)}
+
+
+def test_a_size_is_computed_once_and_is_no_column_of_what_is_spilled(spark, tmp_path):
+    timed = f"{NUMBERED}, at timestamp"
+    op = penstock.balance(
+        identity(),
+        key="entity",
+        size="octet_length(entity)",
+        schema=timed,
+        instances=2,
+        shed=unwanted(spark, "e1"),
+        arrival="at",
+        spill=str(tmp_path / "spill"),
+    )
+    frame = numbered(spark, 70).withColumn("at", sf.current_timestamp())
+    found = frame.transform(op)
+    assert found._jdf.queryExecution().optimizedPlan().toString().count("octet_length") == 1
+    assert found.columns == frame.columns
+    assert {row["entity"] for row in found.collect()} == {f"e{i}" for i in range(7) if i != 1}
+    spilled = penstock.replay(spark, str(tmp_path / "spill"))
+    assert set(frame.columns) <= set(spilled.columns)
+    assert not [name for name in spilled.columns if name.startswith("_penstock")]

@@ -73,7 +73,8 @@ def aggregate(
         merge: function that returns the state of two states; associative and commutative.
         finish: function that returns a dict, or the value if the schema has one column; None for
             no output. The state itself by default.
-        size: column or expression that the cost of an update follows, such as "length(text)"; it
+        size: column or expression that the cost of an update follows, such as
+            "octet_length(text)"; it
             needs a grouping that learns costs, such as "factoring".
         instances: number of tasks that share the updates; one per slot of the cluster by default.
             On unequal machines give a few times as many: an idle executor gets the next task.

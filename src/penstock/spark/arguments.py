@@ -37,7 +37,7 @@ def refuse_no_size(size: object) -> None:
     """Refuse a size that is neither a column nor an expression."""
     if size is not None and not (isinstance(size, Column) or (isinstance(size, str) and size)):
         raise PenstockError(
-            f"size must be a column or an expression, such as 'length(text)'; got {size!r}"
+            f"size must be a column or an expression, such as 'octet_length(text)'; got {size!r}"
         )
 
 
@@ -49,12 +49,13 @@ def size_column(frame: DataFrame, size: str | Column) -> Column:
         kind = frame.select(column).schema.fields[0].dataType
     except PySparkException as error:
         raise PenstockError(
-            f"size must be a column of the DataFrame or an expression, such as 'length(text)'; "
-            f"got {size} ({first_line(error)}). It has {', '.join(frame.columns)}"
+            "size must be a column of the DataFrame or an expression, such as "
+            f"'octet_length(text)'; got {size} ({first_line(error)}). "
+            f"It has {', '.join(frame.columns)}"
         ) from None
     if isinstance(kind, StringType | BinaryType):
         raise PenstockError(
-            f"size must be a number; {size} is {kind.simpleString()}. Write 'length({size})'"
+            f"size must be a number; {size} is {kind.simpleString()}. Write 'octet_length({size})'"
         )
     if isinstance(kind, ArrayType | MapType):
         raise PenstockError(

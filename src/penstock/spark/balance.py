@@ -83,8 +83,8 @@ def balance(
             stands for one key of all records: then only the size counts.
         schema: schema of the records that `func` returns.
         size: column or expression that the cost of a record of a key follows, such as
-            "length(text)"; it must be a number. Records without a size, or with a negative one,
-            count as records of mean size.
+            "octet_length(text)"; it must be a number. Records without a size, or with a negative
+            one, count as records of mean size.
         instances: number of tasks that share the work; one per slot of the cluster by default.
         grouping: registered name, or a grouping (its own `instances` then counts).
         tail: largest number of small tasks that "factoring" starts after the first ones, which

@@ -185,11 +185,12 @@ class RoutedOperator(ABC):
             record=0 if self._recorder is None else Recorder.limit(grouping.tasks),
         )
         route = _udf(routing(spec, plane.reports), len(reads))
-        for name in reads.keys() & {PARTITION, SIZE}:
-            # Columns of their own: inside of a Python function Spark takes the number of the task
-            # for that of the partition, and tasks behind the shuffle need the size again.
-            frame = frame.withColumn(name, reads[name])
-            reads[name] = sf.col(name)
+        # Columns of their own: inside of a Python function Spark takes the number of the task for
+        # that of the partition, and tasks behind the shuffle need the size again.
+        for name in (SIZE, PARTITION):
+            if name in reads:
+                frame = frame.withColumn(name, reads[name])
+                reads[name] = sf.col(name)
         decided = frame.withColumn(DESTINATION, route(*reads.values()))
         if frame.isStreaming:  # batch jobs have no progress to show counts in
             counts = _counts(spec.destinations, sheds=shed is not None)
@@ -206,7 +207,7 @@ class RoutedOperator(ABC):
         if policies.order_matters:
             if not internals.has_stable_order(frame):
                 reads[RECORD] = hashed_record(frame)
-            if not internals.is_deterministic(frame):
+            if not internals.is_deterministic(frame.select(*reads.values())):
                 internals.protect_from_partial_retries(frame.sparkSession)
         if self._shed is not None:
             reads[ARRIVAL], reads[PROTECTED] = self._shed.columns(frame)
@@ -235,8 +236,8 @@ class RoutedOperator(ABC):
         if self._shed is not None:
             more[ARRIVAL] = self._shed.columns(frame)[0]
         numbers = [str(i) for i in range(len(frame.columns))]
-        own = list(more) if self._size is None else [SIZE, *more]
-        routed = shuffled.withColumns(more).toDF(*numbers, *own)
+        wide = shuffled.withColumns(more)
+        routed = wide.toDF(*numbers, *wide.columns[len(numbers) :])
         if record:
             # After the columns have their names: Spark's optimizer looks at all combinations of old
             # and new names of the columns in an expression.
