@@ -12,7 +12,7 @@ from penstock.experiments.batch_trials import Load
 def oracle_ms(load: Load, slots: int) -> float:
     """Run all batches in processes that share them longest first; return the time, in ms.
 
-    What it needs above the ideal is the machine's own: calls that sleep longer than they should.
+    What it needs above the ideal is mostly the machine's own: calls sleep longer than they should.
 
     Args:
         load: batches of records with their costs.

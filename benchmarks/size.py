@@ -4,8 +4,7 @@ The function compresses texts (zlib, level 9) and hashes the result (SHA-256). S
 heavy-tailed: 16 KB times Pareto(1.2), at most 8 MB. Keys, the sources of texts, show nothing about
 them. Two instances on two cores; nothing sleeps, so an idle machine is needed. All ways run the
 same batches. Busy times are those inside of the function. The ideal is half of the busy time, or
-the longest record, and costs nothing else: its ratio to the best `repartition` is the largest gain
-that is possible.
+the longest record, without reading, shuffling and committing.
 
     python benchmarks/size.py
     python benchmarks/size.py --quick

@@ -1,7 +1,8 @@
 """Python blocks of the docs that are parts of a job: they parse, and call what exists.
 
-Blocks with `>>>` run as doctests, and those of README and tutorials run in `spark/test_pages.py`.
-The others need a query or a cluster of the reader's own, so only names and arguments are checked.
+Blocks with `>>>` run as doctests. The job of the README, the first stream and the own policy run in
+`spark/test_pages.py`, and the slow job in `spark/test_scripts.py`. The others need a query or a
+cluster of the reader's own, so only names and arguments are checked.
 """
 
 import ast

@@ -74,8 +74,10 @@ def picture(browser, name, width=1366):
     """Take a picture of the whole page, if pictures are wanted."""
     folder = os.environ.get("PENSTOCK_PICTURES")
     if folder:
-        height = browser.execute_script("return document.documentElement.scrollHeight")
-        browser.set_window_size(width, min(height + 90, 2_000))
+        height = browser.execute_script(
+            "return document.documentElement.scrollHeight + outerHeight - innerHeight"
+        )
+        browser.set_window_size(width, min(height, 2_000))
         time.sleep(0.5)
         browser.save_screenshot(str(Path(folder, f"{name}.png")))
         browser.set_window_size(1366, 900)

@@ -101,9 +101,9 @@ spark = session(
     spark__sql__shuffle__partitions=str(PARTITIONS),
     spark__locality__wait="10s",
 )
-(main / name).mkdir(exist_ok=True)
-page = penstock.dashboard()
-(main / name / "dashboard").write_text(page.url)
+if endless:
+    (main / name).mkdir(exist_ok=True)
+    (main / name / "dashboard").write_text(penstock.dashboard().url)
 query = Query(spark, main / name, penstock.with_placement if name == "placed" else lambda f: f)
 for _ in repeat(None) if endless else ():
     query.feed()
