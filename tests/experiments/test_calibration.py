@@ -1,5 +1,8 @@
 """Numbers for the simulator from runs on Spark: overheads by hand, and stored recordings."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -79,3 +82,22 @@ def test_routers_see_every_nth_record():
     order = [0, 2, 4, 1, 3, 5, 7, 9, 6, 8]
     np.testing.assert_array_equal(shared.keys, plain.keys[order])
     np.testing.assert_array_equal(shared.costs_ms, plain.costs_ms[order])
+
+
+# Runs that `benchmarks/calibrate.py --record` has stored.
+RECORDINGS = read_recordings(Path(__file__).parent / "data" / "recordings.json")
+
+
+def test_the_recorded_runs_differ():
+    settings = [replace(recording.setting, name="", seed=0) for recording in RECORDINGS]
+    assert len(RECORDINGS) == 8
+    assert all(settings.count(setting) == 1 for setting in settings)
+    assert all(len(one.real_ms) - one.used >= 5 for one in RECORDINGS)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda one: one.setting.name)
+def test_recorded_durations_are_predicted(recording):
+    errors = recording.errors(recording.predicted_ms())
+    # One executor that takes twice as long: which of its tasks come late is up to chance.
+    limit = 0.20 if recording.setting.name == "slow executor" else 0.10
+    assert np.median(np.abs(errors)) <= limit
