@@ -230,11 +230,15 @@ class Attachment:
             self._try(lambda: scaling.release(ended=ended))
 
     def _try(self, work: Callable[[], T]) -> T | None:
-        """Do a part of the work; report a failure, and go on with the rest."""
+        """Do a part of the work; report a failure, and go on with the rest.
+
+        After the end of Spark there is nobody to report to.
+        """
         try:
             return work()
         except Exception as error:
-            self._failed(error)
+            if not internals.is_stopped(self._spark):
+                self._failed(error)
             return None
 
     def _failed(self, error: Exception) -> None:
