@@ -43,14 +43,15 @@ SPIKE = 4
 TRIGGER = "1 second"
 # Time after the beginning of the spike in which the target may be missed.
 GRACE_S = 20
-# Time after the spike in which everything that was shed must be answered.
-PATIENCE_S = 300
+# Time after the spike in which everything that was shed should be answered, and time after which
+# the benchmark takes a record for lost.
+ANSWERED_S, PATIENCE_S = 300, 1_200
 SCHEMA = "key string, value string"
 ARROW = pa.schema([("key", pa.string()), ("value", pa.string())])
 PLAIN, PENSTOCK = "plain", "penstock"
 GOALS: dict[str, Goal] = {
     "worst second after the first 20 s, of the target": at_most(1.5),
-    "seconds until all are answered": at_most(PATIENCE_S),
+    "seconds until all are answered": at_most(ANSWERED_S),
     "records lost or doubled": at_most(0),
 }
 
@@ -205,6 +206,7 @@ class Run:
 
         def end() -> None:
             over.set()
+            penstock.detach(query)
             query.stop()
             operator.close()
 
