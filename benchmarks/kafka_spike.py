@@ -36,15 +36,13 @@ from penstock.spark.lab.kafka_jars import connector_jars
 from penstock.spark.lab.kafka_topics import Outgoing
 from penstock.spark.lab.streams import DataFrame, SparkSession
 
-EXECUTORS = 4
-PARTITIONS = 8
+EXECUTORS, PARTITIONS = 4, 8
 TICK_S = 0.1
 SPIKE = 4
 TRIGGER = "1 second"
 # Time after the beginning of the spike in which the target may be missed.
 GRACE_S = 20
-# Time after the spike in which everything that was shed should be answered, and time after which
-# the benchmark takes a record for lost.
+# Times in which shed records should be answered, and after which they count as lost.
 ANSWERED_S, PATIENCE_S = 300, 1_200
 SCHEMA = "key string, value string"
 ARROW = pa.schema([("key", pa.string()), ("value", pa.string())])
