@@ -41,6 +41,7 @@ def application(cluster, way):
         f"penstock-test-scale-{way}",
         spark__executor__memory="512m",
         spark__executor__cores="1",
+        spark__cores__max="3",
         spark__driver__host="127.0.0.1",
         spark__driver__bindAddress="127.0.0.1",
         spark__sql__shuffle__partitions="2",

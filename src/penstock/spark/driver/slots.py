@@ -9,9 +9,11 @@ from penstock.spark import internals
 
 log = logging.getLogger("penstock")
 
-# Time to wait for the first executors of a cluster, and for others that come with them.
+# Time to wait for the first executors of a cluster, least time to wait for others that come with
+# them, and the longest time for all.
 _FIRST_S = 15.0
 _MORE_S = 1.0
+_ALL_S = 30.0
 _LOOK_S = 0.1
 # Time for which the number of slots is remembered.
 _REMEMBERED_S = 2.0
@@ -32,15 +34,16 @@ def room_for_instances(spark: SparkSession) -> int:
 
 
 def _first_slots(spark: SparkSession) -> int:
-    """Wait for the first executors, until their number has been the same for a while."""
+    """Wait for the first executors, and then as long again for others: a busy machine is slow."""
     log.info("waiting for the first executors, to know how many tasks share the work")
-    end_s = time.monotonic() + _FIRST_S
-    found, since_s = 0, time.monotonic()
-    while time.monotonic() < end_s and (not found or time.monotonic() < since_s + _MORE_S):
+    began_s = time.monotonic()
+    found, end_s = 0, began_s + _FIRST_S
+    while time.monotonic() < end_s:
         time.sleep(_LOOK_S)
         now = internals.slots(spark)
         if now != found:
-            found, since_s = now, time.monotonic()
+            found, passed_s = now, time.monotonic() - began_s
+            end_s = began_s + min(passed_s + max(_MORE_S, passed_s), _ALL_S)
     if not found:
         log.warning(
             "no executor has registered within %g s; give instances= the number of tasks that "
