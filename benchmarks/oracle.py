@@ -7,6 +7,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from penstock.experiments.batch_trials import Load
+from penstock.policies.grouping.list_scheduling import Ran, list_schedule
 
 
 def oracle_ms(load: Load, slots: int) -> float:
@@ -39,12 +40,11 @@ def oracle_ms(load: Load, slots: int) -> float:
 
 def _batch(ends: list[Connection], costs_ms: np.ndarray) -> None:
     """Share out a batch, the longest record first, and wait for all processes."""
-    shares: list[list[float]] = [[] for _ in ends]
-    loads_ms = np.zeros(len(ends))
-    for cost_ms in np.sort(costs_ms)[::-1]:
-        chosen = int(loads_ms.argmin())
-        loads_ms[chosen] += cost_ms
-        shares[chosen].append(float(cost_ms))
+    costs_ms = np.sort(costs_ms)[::-1].copy()
+    tasks, slots = costs_ms.size, len(ends)
+    ran = Ran(np.empty(tasks, dtype=np.int64), np.empty(tasks), np.empty(tasks))
+    list_schedule(costs_ms, (np.ones(slots), np.zeros(tasks), 0.0), np.zeros(slots), ran)
+    shares = [costs_ms[ran.slot == slot].tolist() for slot in range(slots)]
     for end, share in zip(ends, shares, strict=True):
         end.send(share)
     for end in ends:

@@ -74,8 +74,7 @@ def aggregate(
         finish: function that returns a dict, or the value if the schema has one column; None for
             no output. The state itself by default.
         size: column or expression that the cost of an update follows, such as
-            "octet_length(text)"; it
-            needs a grouping that learns costs, such as "factoring".
+            "octet_length(text)"; it needs a grouping that learns costs, such as "factoring".
         instances: number of tasks that share the updates; one per slot of the cluster by default.
             On unequal machines give a few times as many: an idle executor gets the next task.
         grouping: registered name, or a grouping (its own `instances` then counts).
