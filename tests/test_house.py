@@ -125,3 +125,9 @@ def test_no_file_has_more_than_350_lines():
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     lengths = {file.relative_to(ROOT): len(file.read_text().splitlines()) for file in files}
     assert [str(file) for file, length in lengths.items() if length > 350] == []
+
+
+def test_no_two_files_of_tests_have_the_same_name():
+    # Pytest imports a file under its name alone, and stops if the name is taken.
+    names = Counter(file.name for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, files in names.items() if files > 1] == []
