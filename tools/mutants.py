@@ -1,9 +1,9 @@
 """Mutation testing: how many small changes of the source do the tests notice?
 
-Mutants are imported from memory, so no file changes. Kernels run as plain Python
-(NUMBA_DISABLE_JIT=1): nothing is compiled, and a mutant takes seconds. First the matching tests run
-without a mutant. Tests that fail or are slow without the compiler are left out. Then each mutant
-meets the others, the quickest first, until one of them fails.
+Mutants are imported from memory, so no file changes. Kernels run as plain Python: nothing is
+compiled, and a mutant takes seconds. First the matching tests run without a mutant. Tests that fail
+or are slow without the compiler are left out. Then each mutant meets the others, the quickest
+first, until one of them fails.
 
     python tools/mutants.py policies/scaling/preventive.py     # all mutants of one module
     python tools/mutants.py policies control sim --sample 6    # six of each module
@@ -11,6 +11,7 @@ meets the others, the quickest first, until one of them fails.
 
 import argparse
 import ast
+import functools
 import importlib.abc
 import importlib.util
 import json
@@ -23,6 +24,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
@@ -30,7 +32,8 @@ from typing import Any
 
 os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-import numpy as np  # noqa: F401
+import numba
+import numpy as np
 import pyarrow as pa  # noqa: F401
 import pyspark.sql  # noqa: F401
 import pytest
@@ -40,10 +43,46 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "penstock"
 TESTS = [ROOT / "tests" / name for name in ("policies", "control", "sim", "checks")]
 # Longest computing time of a test without the compiler, and of all tests of a mutant.
-SLOW_S, ENOUGH_S = 0.5, 120.0
+SLOW_S, ENOUGH_S = 3.0, 120.0
+# Inputs of a property test. The first that fails is enough.
+EXAMPLES = 30
 # Longest time on the clock, over computing time.
 PATIENCE = 20
 KILLED, SURVIVED = 1, 0
+
+
+class Entry(np.record):
+    """An entry of a structured array with its fields as attributes, wide, as Numba has it."""
+
+    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401 - a number, or an attribute
+        dtype = np.void.__getattribute__(self, "dtype")
+        if name not in dtype.names:
+            return super().__getattribute__(name)
+        value = np.void.__getitem__(self, name)
+        return np.float64(value) if dtype[name].kind == "f" else np.int64(value)
+
+
+def with_attributes(value: Any) -> Any:  # noqa: ANN401 - any argument of a kernel
+    """Give the entries of structured arrays, also of those in a tuple, attributes."""
+    if isinstance(value, tuple):
+        made = map(with_attributes, value)
+        return value._make(made) if hasattr(value, "_make") else tuple(made)
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        return value.view(np.dtype((Entry, value.dtype)))
+    return value
+
+
+def interpreted(*_: object, **__: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Take the place of Numba's compiler: a kernel stays plain Python."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*arguments: object) -> Any:  # noqa: ANN401 - what the kernel returns
+            return function(*map(with_attributes, arguments))
+
+        return call
+
+    return decorate
 
 
 class Mutant(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -81,8 +120,17 @@ class Choice:
     def __init__(self, known_s: dict[str, float] | None) -> None:
         self.known_s = known_s
         # A mutant may be slower than the true source, but not endless.
-        self.limit_s = SLOW_S if known_s is None else 10 * SLOW_S
+        self.limit_s = SLOW_S if known_s is None else 3 * SLOW_S
         self.passed_s: dict[str, float] = {}
+
+    def pytest_sessionstart(self) -> None:
+        """Let property tests try few inputs, always the same ones."""
+        # Later than this module: pytest rewrites the assertions of its plugins first.
+        from hypothesis import Phase, settings  # noqa: PLC0415
+
+        few = {"max_examples": EXAMPLES, "phases": (Phase.explicit, Phase.generate)}
+        settings.register_profile("mutants", deadline=None, derandomize=True, **few)
+        settings.load_profile("mutants")
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep the known tests only."""
@@ -155,19 +203,37 @@ def waited(process: int, limit_s: float) -> int:
     return KILLED
 
 
-def baseline(file: Path) -> dict[str, float]:
-    """Return the durations of the tests of a file that pass quickly without the compiler."""
-    with tempfile.NamedTemporaryFile() as found:
+def at_once(works: list[Callable[[], int]], limits_s: list[float], processes: int) -> list[int]:
+    """Run pieces of work, some at once, each in a process of its own; return their codes."""
+    codes: list[int] = []
+    running: deque[tuple[int, float]] = deque()
+    for work, limit_s in zip(works, limits_s, strict=True):
+        if len(running) == processes:
+            codes.append(waited(*running.popleft()))
+        running.append((forked(work, limit_s), limit_s))
+    return codes + [waited(*one) for one in running]
 
+
+def baselines(files: list[Path], processes: int) -> dict[Path, dict[str, float]]:
+    """Return the durations of the tests that pass quickly without the compiler, by file."""
+
+    def measuring(file: Path, found: Path) -> Callable[[], int]:
         def work() -> int:
             choice = Choice(None)
             run_tests([file], choice)
-            Path(found.name).write_text(json.dumps(choice.passed_s))
+            found.write_text(json.dumps(choice.passed_s))
             return SURVIVED
 
-        waited(forked(work, 10 * ENOUGH_S), 10 * ENOUGH_S)
-        text = Path(found.name).read_text()
-        return json.loads(text) if text else {}
+        return work
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = {file: Path(folder) / f"{number}.json" for number, file in enumerate(files)}
+        works = [measuring(*one) for one in found.items()]
+        at_once(works, [10 * ENOUGH_S] * len(works), processes)
+        return {
+            file: json.loads(place.read_text()) if place.exists() else {}
+            for file, place in found.items()
+        }
 
 
 def dotted(module: Path) -> str:
@@ -212,16 +278,22 @@ def matching(module: Path, most: int) -> list[Path]:
     return files[:most]
 
 
-def survives(module: Path, mutation: Mutation, known_s: dict[str, float]) -> bool:
-    """Return whether all tests pass with a mutant."""
+def surviving(
+    module: Path, drawn: list[Mutation], known_s: dict[str, float], *, processes: int
+) -> list[Mutation]:
+    """Return the mutants with which all tests pass."""
     files = sorted({ROOT / test.split("::")[0] for test in known_s})
 
-    def work() -> int:
-        sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
-        return run_tests(files, Choice(known_s))
+    def meeting(mutation: Mutation) -> Callable[[], int]:
+        def work() -> int:
+            sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
+            return run_tests(files, Choice(known_s))
+
+        return work
 
     limit_s = min(30 + 5 * sum(known_s.values()), ENOUGH_S)
-    return waited(forked(work, limit_s), limit_s) == SURVIVED
+    codes = at_once([meeting(one) for one in drawn], [limit_s] * len(drawn), processes)
+    return [one for one, code in zip(drawn, codes, strict=True) if code == SURVIVED]
 
 
 def modules_of(places: list[str]) -> list[Path]:
@@ -243,14 +315,12 @@ def tried(module: Path, options: argparse.Namespace, known: dict[Path, dict[str,
     if options.sample is not None and len(drawn) > options.sample:
         drawn = sorted(generator.sample(drawn, options.sample), key=lambda one: one.line)
     files = matching(module, options.files) if drawn else []
-    for file in files:
-        if file not in known:
-            known[file] = baseline(file)
+    known |= baselines([file for file in files if file not in known], options.processes)
     tests = {test: s for file in files for test, s in known[file].items()}
     if drawn and not tests:
         print(f"{module.relative_to(SOURCE)}: no test that passes without the compiler names it")
         return len(drawn), drawn
-    return len(drawn), [one for one in drawn if survives(module, one, tests)]
+    return len(drawn), surviving(module, drawn, tests, processes=options.processes)
 
 
 def main() -> int:
@@ -260,9 +330,11 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="mutants of each module; all by default")
     parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
     parser.add_argument("--files", type=int, default=3, help="test files of each module")
+    parser.add_argument("--processes", type=int, default=2, help="mutants at a time")
     parser.add_argument("--least", type=float, default=0.0, help="least score, or code 1")
     options = parser.parse_args()
     os.chdir(ROOT)
+    numba.njit = interpreted
     sys.path.insert(0, str(ROOT / "src"))
     known: dict[Path, dict[str, float]] = {}
     total = left = 0
