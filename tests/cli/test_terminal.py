@@ -123,6 +123,17 @@ def test_results_are_not_cut_however_many_series_there_are(name, printed):
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
+def test_a_series_may_have_no_value_at_some_places(printed):
+    name = "las-spark-timeseries"
+    samples = [("las", 2_000, "completion_ms", 1.0), ("las", 4_000, "completion_ms", 2.0)]
+    samples.append(("no_shedding", 4_000, "completion_ms", 3.0))
+    table = Table.of_samples(EXPERIMENTS[name].figure, samples)
+    document = as_document(name, {"streams": 1}, table=table, claims=[])
+    lines = printed(lambda: reproduce._print(EXPERIMENTS[name], document)).splitlines()
+    assert any(line.split() == ["2000", "1.000"] for line in lines)
+    assert any(line.split() == ["4000", "2.000", "3.000"] for line in lines)
+
+
 def test_the_table_of_the_demo_is_not_cut(printed):
     durations, busy = np.full(6, 123_456.0), np.full((6, 8), 100_000.0)
     trials = [

@@ -1,6 +1,7 @@
 """`penstock reproduce`: figures of the papers."""
 
 import json as json_module
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -112,13 +113,14 @@ def reproduce(
         document = run(
             experiment, streams=streams, seed=seed, master=master, extra=extra, progress=progress
         )
-    _print(experiment, document)
+    # First: no error on a terminal may cost the result of a long run.
     if json is not None:
         writable_folder("--json: its folder", json.parent)
         write_json(document, json)
         errors.print(f"result: {json}", markup=False, soft_wrap=True)
     if out is not None:
         _write(experiment, document, out)
+    _print(experiment, document)
 
 
 # Values that the user's own policies are made with once, before anything runs.
@@ -204,7 +206,8 @@ def _print_means(experiment: Experiment, document: dict[str, Any]) -> None:
     rows = [r for r in document["rows"] if r["metric"] == experiment.main_metric]
     xs = list(dict.fromkeys(r["x"] for r in rows))
     xs = xs[:: max(1, len(xs) // 25)]
-    means = {(r["series"], r["x"]): f"{r['mean']:.3f}" for r in rows}
+    # On Spark, a series may have no batch at a place of the stream where the others have one.
+    means = defaultdict(str, {(r["series"], r["x"]): f"{r['mean']:.3f}" for r in rows})
     series = list(dict.fromkeys(r["series"] for r in rows))
     widths = [max(len(one), *(len(means[one, x]) for x in xs)) for one in series]
     first = max(len(experiment.x_label), *(len(str(x)) for x in xs))
@@ -262,6 +265,8 @@ def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> No
     # Imported here: a run without --out does not need matplotlib.
     from penstock.plots import draw  # noqa: PLC0415
 
+    writable_folder("--out", folder)
+    write_json(document, folder / f"{experiment.name}.json")
     image = draw(
         document,
         experiment.title,
@@ -269,8 +274,6 @@ def _write(experiment: Experiment, document: dict[str, Any], folder: Path) -> No
         metrics=experiment.metrics,
         part=experiment.part,
     )
-    writable_folder("--out", folder)
-    write_json(document, folder / f"{experiment.name}.json")
     write_whole(folder / f"{experiment.name}.png", image)
     written = f"result and plot: {folder / experiment.name}.json and .png"
     errors.print(written, markup=False, soft_wrap=True)
