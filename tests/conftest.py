@@ -21,6 +21,14 @@ JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+# Spark compiles code for each query, which takes a third of the computing time of queries as short
+# as those of the shared session. There it interprets them. Jobs in processes of their own, all
+# versions, and `make soak` let it generate code, as users do.
+INTERPRETED = {
+    "spark__sql__codegen__factoryMode": "NO_CODEGEN",
+    "spark__sql__codegen__wholeStage": "false",
+}
+SOAK = {"PENSTOCK_LONG", "PENSTOCK_SHAPES"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,10 +107,12 @@ def _forget_old_kernels() -> None:
 @pytest.fixture(scope="session")
 def spark():
     """A real local Spark, the same for all tests."""
+    interpreted = {} if SOAK & os.environ.keys() else INTERPRETED
     started = session(
         "local[2]",
         "penstock-tests",
         spark__sql__streaming__checkpointFileManagerClass=CHECKPOINT_FILES,
+        **interpreted,
     )
     yield started
     started.stop()
