@@ -3,7 +3,7 @@
 Mutants are imported from memory, so no file changes. Kernels run as plain Python: nothing is
 compiled, and a mutant takes seconds. First the matching tests run without a mutant. Tests that fail
 or are slow without the compiler are left out. Then each mutant meets the others, the quickest
-first, until one of them fails.
+first, until one of them fails. Mutants that survive also meet tests of the modules around.
 
     python tools/mutants.py policies/scaling/preventive.py     # all mutants of one module
     python tools/mutants.py policies control sim --sample 6    # six of each module
@@ -11,7 +11,6 @@ first, until one of them fails.
 
 import argparse
 import ast
-import functools
 import importlib.abc
 import importlib.util
 import json
@@ -33,56 +32,25 @@ from typing import Any
 os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 import numba
-import numpy as np
+import numpy as np  # noqa: F401
 import pyarrow as pa  # noqa: F401
 import pyspark.sql  # noqa: F401
 import pytest
+from interpreted import interpreted
 from mutations import Mutation, mutations
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "penstock"
 TESTS = [ROOT / "tests" / name for name in ("policies", "control", "sim", "checks")]
 # Longest computing time of a test without the compiler, and of all tests of a mutant.
-SLOW_S, ENOUGH_S = 3.0, 120.0
+SLOW_S, ENOUGH_S = 2.0, 120.0
+# Computing time of a file, after which its tests must be this much quicker.
+LONG_S, QUICKER = 30.0, 10
 # Inputs of a property test. The first that fails is enough.
-EXAMPLES = 30
+EXAMPLES = 20
 # Longest time on the clock, over computing time.
 PATIENCE = 20
 KILLED, SURVIVED = 1, 0
-
-
-class Entry(np.record):
-    """An entry of a structured array with its fields as attributes, wide, as Numba has it."""
-
-    def __getattribute__(self, name: str) -> Any:  # noqa: ANN401 - a number, or an attribute
-        dtype = np.void.__getattribute__(self, "dtype")
-        if name not in dtype.names:
-            return super().__getattribute__(name)
-        value = np.void.__getitem__(self, name)
-        return np.float64(value) if dtype[name].kind == "f" else np.int64(value)
-
-
-def with_attributes(value: Any) -> Any:  # noqa: ANN401 - any argument of a kernel
-    """Give the entries of structured arrays, also of those in a tuple, attributes."""
-    if isinstance(value, tuple):
-        made = map(with_attributes, value)
-        return value._make(made) if hasattr(value, "_make") else tuple(made)
-    if isinstance(value, np.ndarray) and value.dtype.names is not None:
-        return value.view(np.dtype((Entry, value.dtype)))
-    return value
-
-
-def interpreted(*_: object, **__: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Take the place of Numba's compiler: a kernel stays plain Python."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def call(*arguments: object) -> Any:  # noqa: ANN401 - what the kernel returns
-            return function(*map(with_attributes, arguments))
-
-        return call
-
-    return decorate
 
 
 class Mutant(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -141,7 +109,8 @@ class Choice:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
         """Stop a test that is too slow."""
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s)
+        quicker = QUICKER if self.known_s is None and time.process_time() > LONG_S else 1
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s / quicker)
         try:
             return (yield)
         finally:
@@ -267,15 +236,12 @@ def naming(names: set[str], stem: str) -> list[Path]:
     return sorted((file for file in found if found[file]), key=lambda file: -found[file])
 
 
-def matching(module: Path, most: int) -> list[Path]:
-    """Return the test files of a module, or else those of the modules that import it."""
-    files = naming(public(module), module.stem)
-    if not files:
-        users = (
-            one for one in SOURCE.rglob("*.py") if f"{dotted(module)} import" in one.read_text()
-        )
-        files = naming({name for one in users for name in public(one)}, module.stem)
-    return files[:most]
+def matching(module: Path) -> list[Path]:
+    """Return the test files of a module, then those of the modules that import it."""
+    users = (one for one in SOURCE.rglob("*.py") if f"{dotted(module)} import" in one.read_text())
+    around = {name for one in users for name in public(one)}
+    files = naming(public(module), module.stem) + naming(around, module.stem)
+    return list(dict.fromkeys(files))
 
 
 def surviving(
@@ -314,13 +280,17 @@ def tried(module: Path, options: argparse.Namespace, known: dict[Path, dict[str,
     generator = random.Random(f"{options.seed} {module.name}")  # noqa: S311 - no secret
     if options.sample is not None and len(drawn) > options.sample:
         drawn = sorted(generator.sample(drawn, options.sample), key=lambda one: one.line)
-    files = matching(module, options.files) if drawn else []
-    known |= baselines([file for file in files if file not in known], options.processes)
-    tests = {test: s for file in files for test, s in known[file].items()}
-    if drawn and not tests:
-        print(f"{module.relative_to(SOURCE)}: no test that passes without the compiler names it")
-        return len(drawn), drawn
-    return len(drawn), surviving(module, drawn, tests, processes=options.processes)
+    files = matching(module) if drawn else []
+    left = drawn
+    # Most mutants are noticed by the first files. The others meet more of them.
+    for some in (files[: options.files], files[options.files : 5 * options.files]):
+        if not left:
+            break
+        known |= baselines([file for file in some if file not in known], options.processes)
+        tests = {test: s for file in some for test, s in known[file].items()}
+        if tests:
+            left = surviving(module, left, tests, processes=options.processes)
+    return len(drawn), left
 
 
 def main() -> int:
@@ -329,7 +299,7 @@ def main() -> int:
     parser.add_argument("modules", nargs="+", help="files or folders below src/penstock")
     parser.add_argument("--sample", type=int, help="mutants of each module; all by default")
     parser.add_argument("--seed", type=int, default=0, help="seed of the samples")
-    parser.add_argument("--files", type=int, default=3, help="test files of each module")
+    parser.add_argument("--files", type=int, default=3, help="test files that mutants meet first")
     parser.add_argument("--processes", type=int, default=2, help="mutants at a time")
     parser.add_argument("--least", type=float, default=0.0, help="least score, or code 1")
     options = parser.parse_args()
