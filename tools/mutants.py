@@ -218,11 +218,13 @@ def public(module: Path) -> set[str]:
     return {name for name in names if not name.startswith("_")}
 
 
-def naming(names: set[str], stem: str) -> list[Path]:
+def naming(names: set[str], module: Path) -> list[Path]:
     """Return the test files that use some names, those that do so most often first.
 
-    A test file also uses the names of the helpers beside it that it imports.
+    A test file also uses the names of the helpers beside it that it imports. Files that import from
+    the package of the module come first: many functions have names that are words.
     """
+    package = dotted(module).rpartition(".")[0]
     words = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
     found = {}
     for file in sorted(one for folder in TESTS for one in folder.rglob("test_*.py")):
@@ -232,16 +234,25 @@ def naming(names: set[str], stem: str) -> list[Path]:
         }
         helpers = [one.read_text() for one in sorted(beside) if one.exists()]
         count = sum(len(words.findall(one)) for one in [text, *helpers])
-        found[file] = count + (1_000 if file.stem == f"test_{stem}" else 0)
+        near = 1_000 * (f"from {package}" in text) * bool(count)
+        found[file] = count + near + 10_000 * (file.stem == f"test_{module.stem}")
     return sorted((file for file in found if found[file]), key=lambda file: -found[file])
 
 
-def matching(module: Path) -> list[Path]:
-    """Return the test files of a module, then those of the modules that import it."""
-    users = (one for one in SOURCE.rglob("*.py") if f"{dotted(module)} import" in one.read_text())
-    around = {name for one in users for name in public(one)}
-    files = naming(public(module), module.stem) + naming(around, module.stem)
-    return list(dict.fromkeys(files))
+def matching(module: Path, most: int) -> tuple[list[Path], list[Path]]:
+    """Return the test files of a module, and those of what imports it and of what it imports."""
+    text, package = module.read_text(), dotted(module).rpartition(".")[0]
+    using = rf"^from {dotted(module)} import |^from {package} import .*\b{module.stem}\b"
+    users = (one for one in SOURCE.rglob("*.py") if re.search(using, one.read_text(), re.M))
+    names = [
+        public(module),
+        {name for one in users for name in public(one)},
+        set(re.findall(r"\w+", " ".join(re.findall(r"^from penstock.* import (.*)$", text, re.M)))),
+    ]
+    own, above, below = (naming(some, module)[: 2 * most] for some in names)
+    files = list(dict.fromkeys([*own, *above, *below]))
+    first = len(own[:most]) or most
+    return files[:first], files[first:]
 
 
 def surviving(
@@ -280,10 +291,8 @@ def tried(module: Path, options: argparse.Namespace, known: dict[Path, dict[str,
     generator = random.Random(f"{options.seed} {module.name}")  # noqa: S311 - no secret
     if options.sample is not None and len(drawn) > options.sample:
         drawn = sorted(generator.sample(drawn, options.sample), key=lambda one: one.line)
-    files = matching(module) if drawn else []
     left = drawn
-    # Most mutants are noticed by the first files. The others meet more of them.
-    for some in (files[: options.files], files[options.files : 5 * options.files]):
+    for some in matching(module, options.files):
         if not left:
             break
         known |= baselines([file for file in some if file not in known], options.processes)
