@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from penstock.experiments.cg_groupings import both, schemes
 from penstock.experiments.series import SERIES
 from penstock.plots import draw, draw_batches, draw_busy_tasks, style
 from penstock.plots.figures import label
@@ -65,6 +66,13 @@ def assert_legend_covers_no_panel(figure):
 
 def test_every_series_of_the_experiments_has_a_colour():
     assert set(style.COLOURS) == SERIES
+
+
+def test_groupings_of_one_figure_have_colours_of_their_own():
+    in_bins = set(schemes(8))
+    in_workers = (in_bins | set(both(8))) - {"porc", "porc_as_published"}
+    for series in (in_bins, in_workers):
+        assert len({style.COLOURS[one] for one in series}) == len(series)
 
 
 def test_axes_that_count_have_whole_numbers(drawn):

@@ -34,6 +34,7 @@ SERIES = frozenset(
         "never",
         "pkg",
         "porc",
+        "porc_as_published",
         "posg",
         "posg_as_published",
         "posg_frugal",

@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 GREY, BLUE, LIGHT_BLUE, ORANGE, RED = "#8c8c8c", "#1565c0", "#5fa8e8", "#d1822c", "#c62828"
 GREEN, LIGHT_GREEN, PURPLE, TEAL = "#2e7d32", "#7cb342", "#8e24aa", "#00838f"
+BROWN = "#795548"
 
 # Colours of the series that experiments have. What Penstock recommends is blue, the paper's own
 # version is orange, a baseline is grey or red, and the best that is possible is green.
@@ -27,8 +28,9 @@ COLOURS = {
     "posg_frugal": LIGHT_BLUE,
     "full_knowledge": GREEN,
     "key_hash": RED,
-    "pkg": ORANGE,
+    "pkg": BROWN,
     "potc": PURPLE,
+    "porc_as_published": ORANGE,
     "porc": LIGHT_BLUE,
     "bounded_hash": TEAL,
     "cg_as_published": ORANGE,
@@ -69,7 +71,7 @@ COLOURS = {
     "best_division": PURPLE,
 }
 # Colours of other series, such as policies of a user's own.
-SPARE = ("#c2185b", "#5d4037", "#9e9d24", "#37474f")
+SPARE = ("#c2185b", "#00acc1", "#9e9d24", "#37474f")
 
 _DPI = 130
 # Rough widths in a legend, in inches: line and gaps of an entry, and one character.
