@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
 
 import penstock
 from class_archive import shared_classes
@@ -107,6 +108,10 @@ def _forget_old_kernels() -> None:
 @pytest.fixture(scope="session")
 def spark():
     """A real local Spark, the same for all tests."""
+    # A command that ran in this process before may have started one of its own.
+    earlier = SparkSession.getActiveSession()
+    if earlier is not None:
+        earlier.stop()
     interpreted = {} if SOAK & os.environ.keys() else INTERPRETED
     started = session(
         "local[2]",

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -224,14 +225,18 @@ def capacity_of(
     Spark takes some time for each batch, so that larger batches have a higher throughput. This
     measures batches that take `batch_ms`: their records wait for that time on average.
     """
-    mean_ms = float(workload.stream(1).costs_ms.mean())
-    ideal = instances * batch_ms / mean_ms
+    work_ms = float(workload.stream(1).costs_ms.mean()) / instances
     files = max(1, round(batch_ms / 1000 / _TICK_S))
-    taken_ms = _batch_ms(spark, workload, instances, records=int(ideal), files=files)
-    # Spark's own overhead is about the same for fewer records.
-    share = 1 - max(0.0, taken_ms - batch_ms) / batch_ms
-    records = max(instances, int(ideal * max(0.2, share)))
-    return 1000 * records / _batch_ms(spark, workload, instances, records=records, files=files)
+    measured = partial(_batch_ms, spark, workload, instances, files=files)
+    # A batch has a fixed overhead, and one for each record: two lengths show both.
+    most = instances + int(batch_ms / work_ms)
+    fewest = instances + most // 5
+    measured(records=fewest)  # Spark becomes faster while it runs.
+    long_ms, short_ms = measured(records=most), measured(records=fewest)
+    each_ms = max(work_ms, (long_ms - short_ms) / (most - fewest))
+    wanted = fewest + (batch_ms - short_ms) / each_ms
+    records = int(min(max(wanted, instances), most))
+    return 1000 * records / measured(records=records)
 
 
 def _batch_ms(
