@@ -232,3 +232,20 @@ def test_a_shedder_learns_from_the_same_calls():
         both.observe(Feedback(0, model))
     assert all("keys, learnt" in one.cost_source for one in both.all)
     assert "costs from keys" in both.words
+
+
+@given(CALLS, CALLS, st.floats(0.1, 10))
+def test_merged_calls_are_as_expensive_as_their_scale_says(first, second, scale):
+    model, other = measured(first, capacity=32), measured(second, capacity=32)
+    model.merge(other, scale)
+    _, numbers = model.calls
+    records = sum(len(keys) for keys, _ in first + second)
+    costs_ms = sum(ms for _, ms in first) + scale * sum(ms for _, ms in second)
+    assert numbers.sum(axis=0).tolist() == pytest.approx([records, costs_ms])
+
+
+def test_a_key_that_takes_the_place_of_another_one_in_a_merge_has_its_own_counts():
+    model = measured([([1, 2], 1.0)], capacity=2)
+    model.merge(measured([([3] * 5, 1.0)], capacity=2))
+    counts, _ = model.calls
+    assert counts[:, model.keys().tolist().index(3)].sum() == 5

@@ -36,11 +36,12 @@ __all__ = [
 WAIT_S = 300
 
 
-def start_to_parquet(frame, place, checkpoint="checkpoint"):
+def start_to_parquet(frame, place, checkpoint="checkpoint", trigger="0 seconds"):
     """Start a query that writes Parquet files to the folder `out`."""
     return (
         frame.writeStream.format("parquet")
         .option("checkpointLocation", str(place / checkpoint))
+        .trigger(processingTime=trigger)
         .start(str(place / "out"))
     )
 
