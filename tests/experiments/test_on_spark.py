@@ -17,18 +17,15 @@ from penstock.experiments.live_trials import Phase
 from penstock.experiments.results import Table
 from penstock.policies.shedding import average, sliding_average
 from penstock.sim import Synthetic
-from penstock.spark.lab import session
 
 pytestmark = pytest.mark.spark
 
-LOCAL = "local[2]"
-
 
 @pytest.fixture(autouse=True)
-def two_cores(monkeypatch):
+def one_session(spark, monkeypatch):
     """Run in the session of the other tests."""
     for module in (posg_spark, cg_spark, las_spark, las_spark_figures):
-        monkeypatch.setattr(module, "session", lambda _: session(LOCAL))
+        monkeypatch.setattr(module, "session", lambda _: spark)
 
 
 def run(name, x=None):
@@ -122,15 +119,25 @@ def test_las_application(live):
     assert_claims_and_plot(EXPERIMENTS["las-spark-application"], samples)
 
 
-def test_full_knowledge_knows_doubled_costs(monkeypatch):
+def test_full_knowledge_knows_doubled_costs(spark, monkeypatch):
     monkeypatch.setattr(las, "PHASE", 50)
     stream = las_spark_figures.Phases(told=True).stream(0)
-    costs = las_spark_figures.exact_costs(session(LOCAL), stream)
-    spark = session(LOCAL)
+    costs = las_spark_figures.exact_costs(spark, stream)
     told = int(stream.keys[260])
     assert told >= las_spark_figures.DOUBLED
     frame = spark.sql(f"SELECT xxhash64(CAST({told} AS BIGINT)) AS hash")
     assert costs.estimate([frame.collect()[0]["hash"]])[0] == 2 * stream.costs_ms[260]
+
+
+@pytest.mark.parametrize(("fixed_ms", "expected"), [(0.0, 2_000.0), (1_000.0, 1_000.0)])
+def test_the_capacity_is_that_of_batches_as_long_as_the_target(fixed_ms, expected, monkeypatch):
+    def taken_ms(*_, records, files):
+        return fixed_ms + 0.5 * records
+
+    monkeypatch.setattr(live_trials, "_batch_ms", taken_ms)
+    workload = Synthetic(records=1_000, distinct=10, cost_values=1, max_cost_ms=1.0)
+    found = live_trials.capacity_of(None, workload, 2, batch_ms=2_000.0)
+    assert found == pytest.approx(expected, rel=0.01)
 
 
 def test_phases_last_as_long_as_their_records_take_to_arrive():
