@@ -35,9 +35,10 @@ test: $(READY) java  ## Run all tests, those on real Spark too
 soak: $(READY) java  ## Run the long tests: faults, random queries, more random inputs, all scripts
 	PYTHONPATH=tests $(BIN)/python -m faults --minutes $(MINUTES) --shrink --results docs/guide/guarantees.jsonl
 	$(BIN)/python docs/guide/update_guarantees.py
-	PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
+	PENSTOCK_CODEGEN=1 $(BIN)/python -m pytest -m spark -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+	PENSTOCK_CODEGEN=1 PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
-	PENSTOCK_LONG=1 $(BIN)/python -m pytest -m long
+	PENSTOCK_CODEGEN=1 PENSTOCK_LONG=1 $(BIN)/python -m pytest -m long
 
 mutants: $(READY)  ## Change the source a little, and list the changes that no test notices
 	$(BIN)/python tools/mutants.py $(MODULES) --sample $(MUTANTS)

@@ -23,13 +23,12 @@ CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 # Spark compiles code for each query, which takes a third of the computing time of queries as short
-# as those of the shared session. There it interprets them. Jobs in processes of their own, all
-# versions, and `make soak` let it generate code, as users do.
+# as those of the shared session. There it interprets them. It generates code in jobs that have
+# processes of their own, and with PENSTOCK_CODEGEN=1, by which `make soak` runs all of these tests.
 INTERPRETED = {
     "spark__sql__codegen__factoryMode": "NO_CODEGEN",
     "spark__sql__codegen__wholeStage": "false",
 }
-SOAK = {"PENSTOCK_LONG", "PENSTOCK_SHAPES"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,7 +111,7 @@ def spark():
     earlier = SparkSession.getActiveSession()
     if earlier is not None:
         earlier.stop()
-    interpreted = {} if SOAK & os.environ.keys() else INTERPRETED
+    interpreted = {} if os.environ.get("PENSTOCK_CODEGEN") else INTERPRETED
     started = session(
         "local[2]",
         "penstock-tests",

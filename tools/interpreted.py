@@ -1,4 +1,7 @@
-"""Kernels as plain Python, which behave as compiled ones do."""
+"""Kernels as plain Python, close to compiled ones.
+
+Fields of records are wider here: Numba rounds products of two of them to 32 bits.
+"""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +11,7 @@ import numpy as np
 
 
 class Entry(np.record):
-    """An entry of a structured array with its fields as attributes, wide, as Numba has it."""
+    """An entry of a structured array with its fields as attributes, in 64 bits."""
 
     def __getattribute__(self, name: str) -> Any:  # noqa: ANN401 - a number, or an attribute
         dtype = np.void.__getattribute__(self, "dtype")

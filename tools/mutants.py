@@ -3,7 +3,8 @@
 Mutants are imported from memory, so no file changes. Kernels run as plain Python: nothing is
 compiled, and a mutant takes seconds. First the matching tests run without a mutant. Tests that fail
 or are slow without the compiler are left out. Then each mutant meets the others, the quickest
-first, until one of them fails. Mutants that survive also meet tests of the modules around.
+first, until one of them fails. Surviving mutants also meet tests of neighbouring modules. Tests
+count only if they pass together with the unchanged module, within the limits of a mutant.
 
     python tools/mutants.py policies/scaling/preventive.py     # all mutants of one module
     python tools/mutants.py policies control sim --sample 6    # six of each module
@@ -13,11 +14,11 @@ import argparse
 import ast
 import importlib.abc
 import importlib.util
+import itertools
 import json
 import math
 import os
 import random
-import re
 import resource
 import signal
 import sys
@@ -37,16 +38,16 @@ import pyarrow as pa  # noqa: F401
 import pyspark.sql  # noqa: F401
 import pytest
 from interpreted import interpreted
+from matching import ROOT, SOURCE, dotted, matching
 from mutations import Mutation, mutations
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "penstock"
-TESTS = [ROOT / "tests" / name for name in ("policies", "control", "sim", "checks")]
 # Longest computing time of a test without the compiler, and of all tests of a mutant.
 SLOW_S, ENOUGH_S = 2.0, 120.0
 # Computing time of a file, after which its tests must be this much quicker.
 LONG_S, QUICKER = 30.0, 10
-# Inputs of a property test. The first that fails is enough.
+# Time of all tests that a mutant meets at once; the slowest ones are left out.
+TOGETHER_S = 20.0
+# Inputs of a property test: enough for most mutants, and quick in plain Python.
 EXAMPLES = 20
 # Longest time on the clock, over computing time.
 PATIENCE = 20
@@ -205,70 +206,31 @@ def baselines(files: list[Path], processes: int) -> dict[Path, dict[str, float]]
         }
 
 
-def dotted(module: Path) -> str:
-    """Return the name of a module."""
-    parts = ("penstock", *module.relative_to(SOURCE).with_suffix("").parts)
-    return ".".join(parts).removesuffix(".__init__")
-
-
-def public(module: Path) -> set[str]:
-    """Return the classes and functions that a module defines for others."""
-    body = ast.parse(module.read_text()).body
-    names = {one.name for one in body if isinstance(one, ast.ClassDef | ast.FunctionDef)}
-    return {name for name in names if not name.startswith("_")}
-
-
-def naming(names: set[str], module: Path) -> list[Path]:
-    """Return the test files that use some names, those that do so most often first.
-
-    A test file also uses the names of the helpers beside it that it imports. Files that import from
-    the package of the module come first: many functions have names that are words.
-    """
-    package = dotted(module).rpartition(".")[0]
-    words = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b" if names else r"(?!)")
-    found = {}
-    for file in sorted(one for folder in TESTS for one in folder.rglob("test_*.py")):
-        text = file.read_text()
-        beside = {
-            file.with_name(f"{one}.py") for one in re.findall(r"^from (\w+) import", text, re.M)
-        }
-        helpers = [one.read_text() for one in sorted(beside) if one.exists()]
-        count = sum(len(words.findall(one)) for one in [text, *helpers])
-        near = 1_000 * (f"from {package}" in text) * bool(count)
-        found[file] = count + near + 10_000 * (file.stem == f"test_{module.stem}")
-    return sorted((file for file in found if found[file]), key=lambda file: -found[file])
-
-
-def matching(module: Path, most: int) -> tuple[list[Path], list[Path]]:
-    """Return the test files of a module, and those of what imports it and of what it imports."""
-    text, package = module.read_text(), dotted(module).rpartition(".")[0]
-    using = rf"^from {dotted(module)} import |^from {package} import .*\b{module.stem}\b"
-    users = (one for one in SOURCE.rglob("*.py") if re.search(using, one.read_text(), re.M))
-    names = [
-        public(module),
-        {name for one in users for name in public(one)},
-        set(re.findall(r"\w+", " ".join(re.findall(r"^from penstock.* import (.*)$", text, re.M)))),
-    ]
-    own, above, below = (naming(some, module)[: 2 * most] for some in names)
-    files = list(dict.fromkeys([*own, *above, *below]))
-    first = len(own[:most]) or most
-    return files[:first], files[first:]
+def quick(known_s: dict[str, float]) -> dict[str, float]:
+    """Return the quickest tests, as many as a mutant may meet at once."""
+    ordered = sorted(known_s.items(), key=lambda one: one[1])
+    ends_s = itertools.accumulate(duration for _, duration in ordered)
+    return dict(one for one, end_s in zip(ordered, ends_s, strict=True) if end_s <= TOGETHER_S)
 
 
 def surviving(
     module: Path, drawn: list[Mutation], known_s: dict[str, float], *, processes: int
 ) -> list[Mutation]:
-    """Return the mutants with which all tests pass."""
+    """Return the mutants with which all tests pass; all of them if tests fail without a mutant."""
     files = sorted({ROOT / test.split("::")[0] for test in known_s})
 
-    def meeting(mutation: Mutation) -> Callable[[], int]:
+    def meeting(mutation: Mutation | None) -> Callable[[], int]:
         def work() -> int:
-            sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
+            if mutation is not None:
+                sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
             return run_tests(files, Choice(known_s))
 
         return work
 
     limit_s = min(30 + 5 * sum(known_s.values()), ENOUGH_S)
+    if at_once([meeting(None)], [limit_s], 1) != [SURVIVED]:
+        print(f"{module.relative_to(SOURCE)}: its tests fail together, without a mutant")
+        return drawn
     codes = at_once([meeting(one) for one in drawn], [limit_s] * len(drawn), processes)
     return [one for one, code in zip(drawn, codes, strict=True) if code == SURVIVED]
 
@@ -296,8 +258,10 @@ def tried(module: Path, options: argparse.Namespace, known: dict[Path, dict[str,
         if not left:
             break
         known |= baselines([file for file in some if file not in known], options.processes)
-        tests = {test: s for file in some for test, s in known[file].items()}
-        if tests:
+        tests = quick({test: s for file in some for test, s in known[file].items()})
+        if not tests:
+            print(f"{module.relative_to(SOURCE)}: no quick test in {len(some)} files that name it")
+        else:
             left = surviving(module, left, tests, processes=options.processes)
     return len(drawn), left
 

@@ -123,15 +123,43 @@ def test_results_are_not_cut_however_many_series_there_are(name, printed):
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_a_series_may_have_no_value_at_some_places(printed):
+def gap():
+    """An experiment whose first series has no value at the first x, and its result."""
     name = "las-spark-timeseries"
-    samples = [("las", 2_000, "completion_ms", 1.0), ("las", 4_000, "completion_ms", 2.0)]
-    samples.append(("no_shedding", 4_000, "completion_ms", 3.0))
+    samples = [("mean_cost", 4_000, "completion_ms", 3.0), ("las", 2_000, "completion_ms", 1.0)]
+    samples.append(("las", 4_000, "completion_ms", 2.0))
     table = Table.of_samples(EXPERIMENTS[name].figure, samples)
-    document = as_document(name, {"streams": 1}, table=table, claims=[])
-    lines = printed(lambda: reproduce._print(EXPERIMENTS[name], document)).splitlines()
-    assert any(line.split() == ["2000", "1.000"] for line in lines)
-    assert any(line.split() == ["4000", "2.000", "3.000"] for line in lines)
+    return EXPERIMENTS[name], as_document(name, {"streams": 1}, table=table, claims=[])
+
+
+def test_a_series_may_have_no_value_at_some_places(printed):
+    lines = printed(lambda: reproduce._print(*gap())).splitlines()
+    head = next(i for i, line in enumerate(lines) if "mean_cost" in line)
+    first, second = (line for line in lines[head + 1 :] if line.strip()[:4] in {"2000", "4000"})
+    assert first.split() == ["2000", "1.000"]
+    assert second.split() == ["4000", "3.000", "2.000"]
+    assert first.index("1.000") == second.index("2.000")
+
+
+@pytest.mark.parametrize("broken", ["_print", "_write"])
+def test_a_result_survives_an_error_of_the_terminal_or_of_the_disk(
+    broken, printed, monkeypatch, tmp_path
+):
+    def fails(*_):
+        raise OSError("no room")
+
+    _, document = gap()
+    monkeypatch.setattr(reproduce, "run", lambda *_, **__: document)
+    monkeypatch.setattr(reproduce, broken, fails)
+    with pytest.raises(OSError, match="no room"):
+        app.main(
+            ["reproduce", "las-spark-timeseries", "--json", str(tmp_path / "result.json")]
+            + (["--out", str(tmp_path)] if broken == "_write" else []),
+            standalone_mode=False,
+        )
+    assert (tmp_path / "result.json").exists()
+    text = printed(lambda: None)
+    assert ("mean_cost" in text) == (broken == "_write")
 
 
 def test_the_table_of_the_demo_is_not_cut(printed):

@@ -129,15 +129,23 @@ def test_full_knowledge_knows_doubled_costs(spark, monkeypatch):
     assert costs.estimate([frame.collect()[0]["hash"]])[0] == 2 * stream.costs_ms[260]
 
 
-@pytest.mark.parametrize(("fixed_ms", "expected"), [(0.0, 2_000.0), (1_000.0, 1_000.0)])
-def test_the_capacity_is_that_of_batches_as_long_as_the_target(fixed_ms, expected, monkeypatch):
+@pytest.mark.parametrize(
+    ("fixed_ms", "records"),
+    [(0.0, 4_000), (1_000.0, 2_000), (3_000.0, 800)],  # at least a fifth of 2 s of pure work
+)
+def test_the_capacity_is_that_of_batches_as_long_as_the_target(fixed_ms, records, monkeypatch):
+    asked = []
+
     def taken_ms(*_, records, files):
-        return fixed_ms + 0.5 * records
+        asked.append(records)
+        cold_ms = 5_000.0 if len(asked) == 1 else 0.0
+        return cold_ms + fixed_ms + 0.5 * records
 
     monkeypatch.setattr(live_trials, "_batch_ms", taken_ms)
     workload = Synthetic(records=1_000, distinct=10, cost_values=1, max_cost_ms=1.0)
     found = live_trials.capacity_of(None, workload, 2, batch_ms=2_000.0)
-    assert found == pytest.approx(expected, rel=0.01)
+    assert asked[-1] == pytest.approx(records, abs=2)
+    assert found == pytest.approx(1000 * records / (fixed_ms + 0.5 * records), rel=0.01)
 
 
 def test_phases_last_as_long_as_their_records_take_to_arrive():

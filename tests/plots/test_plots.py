@@ -69,10 +69,8 @@ def test_every_series_of_the_experiments_has_a_colour():
 
 
 def test_groupings_of_one_figure_have_colours_of_their_own():
-    in_bins = set(schemes(8))
-    in_workers = (in_bins | set(both(8))) - {"porc", "porc_as_published"}
-    for series in (in_bins, in_workers):
-        assert len({style.COLOURS[one] for one in series}) == len(series)
+    series = {*schemes(8), *both(8)}
+    assert len({style.COLOURS[one] for one in series}) == len(series)
 
 
 def test_axes_that_count_have_whole_numbers(drawn):

@@ -1,7 +1,6 @@
 """`penstock reproduce`: figures of the papers."""
 
 import json as json_module
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -113,14 +112,16 @@ def reproduce(
         document = run(
             experiment, streams=streams, seed=seed, master=master, extra=extra, progress=progress
         )
-    # First: no error on a terminal may cost the result of a long run.
-    if json is not None:
-        writable_folder("--json: its folder", json.parent)
-        write_json(document, json)
-        errors.print(f"result: {json}", markup=False, soft_wrap=True)
-    if out is not None:
-        _write(experiment, document, out)
-    _print(experiment, document)
+    # Neither an error of the disk nor one of the terminal may cost the result of a long run.
+    try:
+        if json is not None:
+            writable_folder("--json: its folder", json.parent)
+            write_json(document, json)
+            errors.print(f"result: {json}", markup=False, soft_wrap=True)
+        if out is not None:
+            _write(experiment, document, out)
+    finally:
+        _print(experiment, document)
 
 
 # Values that the user's own policies are made with once, before anything runs.
@@ -205,15 +206,21 @@ def _print_means(experiment: Experiment, document: dict[str, Any]) -> None:
     """Print a table of means, in several blocks if it is wider than the terminal."""
     rows = [r for r in document["rows"] if r["metric"] == experiment.main_metric]
     xs = list(dict.fromkeys(r["x"] for r in rows))
+    if all(isinstance(x, int | float) for x in xs):
+        xs.sort()
     xs = xs[:: max(1, len(xs) // 25)]
-    # On Spark, a series may have no batch at a place of the stream where the others have one.
-    means = defaultdict(str, {(r["series"], r["x"]): f"{r['mean']:.3f}" for r in rows})
+    means = {(r["series"], r["x"]): f"{r['mean']:.3f}" for r in rows}
     series = list(dict.fromkeys(r["series"] for r in rows))
-    widths = [max(len(one), *(len(means[one, x]) for x in xs)) for one in series]
+
+    def cell(one: str, x: object) -> str:
+        # Where a shedder has dropped all records, a series has no mean.
+        return means.get((one, x), "")
+
+    widths = [max(len(one), *(len(cell(one, x)) for x in xs)) for one in series]
     first = max(len(experiment.x_label), *(len(str(x)) for x in xs))
     for block in blocks(widths, room=output.width - first):
         shown = series[block.start : block.stop]
-        cells = [[str(x), *(means[one, x] for one in shown)] for x in xs]
+        cells = [[str(x), *(cell(one, x) for one in shown)] for x in xs]
         output.print(columns((experiment.x_label, *shown), cells))
         output.print()
 

@@ -229,13 +229,14 @@ def capacity_of(
     files = max(1, round(batch_ms / 1000 / _TICK_S))
     measured = partial(_batch_ms, spark, workload, instances, files=files)
     # A batch has a fixed overhead, and one for each record: two lengths show both.
-    most = instances + int(batch_ms / work_ms)
-    fewest = instances + most // 5
+    ideal = int(batch_ms / work_ms)
+    fewest = max(instances, files, ideal // 5)
+    most = max(fewest + 1, ideal)
     measured(records=fewest)  # Spark becomes faster while it runs.
     long_ms, short_ms = measured(records=most), measured(records=fewest)
     each_ms = max(work_ms, (long_ms - short_ms) / (most - fewest))
     wanted = fewest + (batch_ms - short_ms) / each_ms
-    records = int(min(max(wanted, instances), most))
+    records = int(min(max(wanted, fewest), most))
     return 1000 * records / measured(records=records)
 
 

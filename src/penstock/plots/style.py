@@ -16,10 +16,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 GREY, BLUE, LIGHT_BLUE, ORANGE, RED = "#8c8c8c", "#1565c0", "#5fa8e8", "#d1822c", "#c62828"
 GREEN, LIGHT_GREEN, PURPLE, TEAL = "#2e7d32", "#7cb342", "#8e24aa", "#00838f"
-BROWN = "#795548"
+BROWN, LIGHT_ORANGE = "#795548", "#f0b27a"
 
 # Colours of the series that experiments have. What Penstock recommends is blue, the paper's own
-# version is orange, a baseline is grey or red, and the best that is possible is green.
+# version is orange, the best that is possible is green, and baselines have the other colours.
 COLOURS = {
     "round_robin": GREY,
     "repartition": GREY,
@@ -30,7 +30,7 @@ COLOURS = {
     "key_hash": RED,
     "pkg": BROWN,
     "potc": PURPLE,
-    "porc_as_published": ORANGE,
+    "porc_as_published": LIGHT_ORANGE,
     "porc": LIGHT_BLUE,
     "bounded_hash": TEAL,
     "cg_as_published": ORANGE,

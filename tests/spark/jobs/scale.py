@@ -86,6 +86,7 @@ def scaled(cluster, way, place):
     spark = application(cluster, way)
     op = penstock.balance(work, key="entity", schema=NUMBERED)  # no executor has registered yet
     stream = spark.readStream.schema(NUMBERED).json(str(folder))
+    # Batches without a pause would leave executors that start no core.
     query = start_to_parquet(stream.transform(op), place, trigger="1 second")
     attached = penstock.attach(
         query,
