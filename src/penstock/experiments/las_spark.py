@@ -136,6 +136,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
             "phases": {n: [p.seconds, p.load, p.slowdown] for n, p in PHASES.items()},
         },
         family=Shedder,
-        depends_on_machine="everything: records arrive in real time",
+        depends_on_machine="all numbers",
     ),
 )

@@ -285,7 +285,7 @@ def _experiment(
         metrics=("completion_ms", "dropped_ratio"),
         xs=("whole",),
         family=Shedder,
-        depends_on_machine="everything: records arrive in real time",
+        depends_on_machine="all numbers",
     )
 
 
