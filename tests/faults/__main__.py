@@ -3,6 +3,7 @@
 import argparse
 import json
 import random
+import shlex
 import sys
 import time
 from collections import Counter
@@ -34,7 +35,7 @@ def main(words: list[str] | None = None) -> int:
             lost, doubled = lost + len(found.lost), doubled + len(found.doubled)
             if not found.exact:
                 defects += 1
-                _complain(engine, chosen, found, shrinks=options.shrink)
+                _complain(engine, chosen, found, options)
                 if not options.go_on:
                     break
         hit, restarts = dict(sorted(engine.hit.items())), engine.restarts
@@ -95,22 +96,26 @@ def _chosen(options: argparse.Namespace, seed: int) -> Schedule:
     return found if options.only is None else found.only([int(i) for i in options.only.split(",")])
 
 
-def _complain(engine: Engine, chosen: Schedule, found, *, shrinks: bool) -> None:
+def _complain(engine: Engine, chosen: Schedule, found, options: argparse.Namespace) -> None:
     print(f"DEFECT in schedule {chosen.seed}:", file=sys.stderr)
     print(f"  lost {found.lost[:20]}, doubled {found.doubled[:20]}", file=sys.stderr)
     for line in found.wrong:
         print(f"  {line}", file=sys.stderr)
     kept = list(range(len(chosen.faults)))
-    if shrinks:
+    if options.shrink:
         kept = shrunk(kept, lambda some: not engine.run(chosen.only(some)).exact)
         print(f"  shrunk to: {', '.join(str(chosen.faults[i]) for i in kept)}", file=sys.stderr)
-    print(
-        f"  again: PYTHONPATH=tests python -m faults --seed {chosen.seed} --schedules 1 "
-        f"--faults {len(chosen.faults)} --query {chosen.query} "
-        f"--only {','.join(map(str, kept))}",
-        file=sys.stderr,
-        flush=True,
-    )
+    again = f"PYTHONPATH=tests python -m faults {again_of(chosen, options, kept)}"
+    print(f"  again: {again}", file=sys.stderr, flush=True)
+
+
+def again_of(chosen: Schedule, options: argparse.Namespace, kept: list[int]) -> str:
+    """Return the options that repeat some faults of a schedule."""
+    words = ["--seed", str(chosen.seed), "--schedules", "1", "--faults", str(options.faults)]
+    words += ["--query", chosen.query, "--only", ",".join(map(str, kept))]
+    words += [word for kind in options.kind or () for word in ("--kind", kind)]
+    words += ["--hosts", options.hosts] if options.hosts else []
+    return shlex.join(words)
 
 
 def _append(file: Path, **fields: object) -> None:

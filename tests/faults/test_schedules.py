@@ -1,6 +1,7 @@
 """Schedules: the same for the same seed, of all kinds, and small when they have failed."""
 
 import contextlib
+import shlex
 import socket
 import struct
 import threading
@@ -8,6 +9,7 @@ from collections import Counter
 
 import pytest
 
+from faults.__main__ import _chosen, _options, again_of
 from faults.accounts import _deviations
 from faults.hands import HANDS
 from faults.proxy import BLOCKED, CLOSED, GARBAGE, PASS, ChannelProxy
@@ -17,6 +19,18 @@ from faults.schedules import KINDS, NETWORK, QUERIES, hits, schedule, shrunk
 def test_the_same_seed_yields_the_same_schedule():
     assert schedule(7) == schedule(7)
     assert schedule(7) != schedule(8)
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--faults", "4"], ["--query", "balance", "--query", "shed", "--kind", "scaled"]]
+)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_printed_options_repeat_the_schedule(seed, words):
+    options = _options(words)
+    failed = _chosen(options, seed)
+    kept = list(range(0, len(failed.faults), 2))
+    again = _options(shlex.split(again_of(failed, options, kept)))
+    assert _chosen(again, again.seed) == failed.only(kept)
 
 
 def test_every_kind_hits_every_query_that_it_can_hit():
