@@ -26,11 +26,12 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numba
 import numpy as np  # noqa: F401
@@ -173,33 +174,29 @@ def waited(process: int, limit_s: float) -> int:
     return KILLED
 
 
-def at_once(works: list[Callable[[], int]], limits_s: list[float], processes: int) -> list[int]:
+def at_once(works: list[Callable[[], int]], limit_s: float, processes: int) -> list[int]:
     """Run pieces of work, some at once, each in a process of its own; return their codes."""
     codes: list[int] = []
-    running: deque[tuple[int, float]] = deque()
-    for work, limit_s in zip(works, limits_s, strict=True):
+    running: deque[int] = deque()
+    for work in works:
         if len(running) == processes:
-            codes.append(waited(*running.popleft()))
-        running.append((forked(work, limit_s), limit_s))
-    return codes + [waited(*one) for one in running]
+            codes.append(waited(running.popleft(), limit_s))
+        running.append(forked(work, limit_s))
+    return codes + [waited(process, limit_s) for process in running]
 
 
 def baselines(files: list[Path], processes: int) -> dict[Path, dict[str, float]]:
     """Return the durations of the tests that pass quickly without the compiler, by file."""
 
-    def measuring(file: Path, found: Path) -> Callable[[], int]:
-        def work() -> int:
-            choice = Choice(None)
-            run_tests([file], choice)
-            found.write_text(json.dumps(choice.passed_s))
-            return SURVIVED
-
-        return work
+    def measure(file: Path, place: Path) -> int:
+        choice = Choice(None)
+        run_tests([file], choice)
+        place.write_text(json.dumps(choice.passed_s))
+        return SURVIVED
 
     with tempfile.TemporaryDirectory() as folder:
         found = {file: Path(folder) / f"{number}.json" for number, file in enumerate(files)}
-        works = [measuring(*one) for one in found.items()]
-        at_once(works, [10 * ENOUGH_S] * len(works), processes)
+        at_once([partial(measure, *one) for one in found.items()], 10 * ENOUGH_S, processes)
         return {
             file: json.loads(place.read_text()) if place.exists() else {}
             for file, place in found.items()
@@ -219,19 +216,16 @@ def surviving(
     """Return the mutants with which all tests pass; all of them if tests fail without a mutant."""
     files = sorted({ROOT / test.split("::")[0] for test in known_s})
 
-    def meeting(mutation: Mutation | None) -> Callable[[], int]:
-        def work() -> int:
-            if mutation is not None:
-                sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
-            return run_tests(files, Choice(known_s))
-
-        return work
+    def meet(mutation: Mutation | None) -> int:
+        if mutation is not None:
+            sys.meta_path.insert(0, Mutant(dotted(module), module, mutation.tree))
+        return run_tests(files, Choice(known_s))
 
     limit_s = min(30 + 5 * sum(known_s.values()), ENOUGH_S)
-    if at_once([meeting(None)], [limit_s], 1) != [SURVIVED]:
+    if at_once([partial(meet, None)], limit_s, 1) != [SURVIVED]:
         print(f"{module.relative_to(SOURCE)}: its tests fail together, without a mutant")
         return drawn
-    codes = at_once([meeting(one) for one in drawn], [limit_s] * len(drawn), processes)
+    codes = at_once([partial(meet, one) for one in drawn], limit_s, processes)
     return [one for one, code in zip(drawn, codes, strict=True) if code == SURVIVED]
 
 
