@@ -96,14 +96,22 @@ class Query:
             sink = keep if self.name == "windows" else penstock.with_placement(keep)
             query = writer.outputMode("update").foreachBatch(sink).start()
         if self.name in ("attached", "all"):
-            self.attached = penstock.attach(
-                query,
-                scale=Requested(min_executors=1, max_executors=INSTANCES),
-                place=Rotated(max_migrations=8),
-                period="1 s",
-                journal=self._journal("attached"),
-            )
+            try:
+                self.attached = self._attach(query)
+            except penstock.PenstockError:
+                # The journal's disk may be read-only; a query that nobody knows would run for ever.
+                query.stop()
+                raise
         return query
+
+    def _attach(self, query):
+        return penstock.attach(
+            query,
+            scale=Requested(min_executors=1, max_executors=INSTANCES),
+            place=Rotated(max_migrations=8),
+            period="1 s",
+            journal=self._journal("attached"),
+        )
 
     def close(self):
         for one in self.operators:

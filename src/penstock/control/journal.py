@@ -45,6 +45,7 @@ class Journal:
         self.max_bytes = whole("max_bytes", max_bytes, least=1_000)
         self.files = whole("files", files, least=1)
         self._entries: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._unwritten = 0
         self._lock = threading.Lock()
         if self.path is not None:
             try:
@@ -61,12 +62,7 @@ class Journal:
         with self._lock:
             self._entries.append(entry)
             if self.path is not None:
-                try:
-                    self._append(self.path, json.dumps(entry) + "\n")
-                except OSError as error:
-                    # A full disk must not stop the loop: entries stay in memory.
-                    log.warning("the journal %s cannot be written any more: %s", self.path, error)
-                    self.path = None
+                self._keep(self.path, json.dumps(entry) + "\n")
 
     def warn(self, query: str, reason: str) -> None:
         """Warn about a query, in the log and in the journal."""
@@ -91,6 +87,21 @@ class Journal:
         with self._lock:
             wanted = (one for one in reversed(self._entries) if one["kind"] in kinds)
             return list(islice(wanted, count))
+
+    def _keep(self, path: Path, line: str) -> None:
+        """Append a line; a full disk must not stop the loop, and may have room again later."""
+        # A disk that was full may have kept the first half of a line.
+        start = "\n" if self._unwritten else ""
+        try:
+            self._append(path, start + line)
+        except OSError as error:
+            if self._unwritten == 0:
+                log.warning("the journal %s cannot be written for now: %s", path, error)
+            self._unwritten += 1
+            return
+        if self._unwritten:
+            log.warning("the journal %s lacks %d entries; it goes on", path, self._unwritten)
+            self._unwritten = 0
 
     def _append(self, path: Path, line: str) -> None:
         if path.exists() and path.stat().st_size + len(line) > self.max_bytes:
