@@ -1,6 +1,7 @@
 """Names of keys that tasks find for the driver, without a session."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -67,10 +68,10 @@ def test_names_are_sought_until_they_are_found():
 def test_tasks_read_what_is_wanted_from_the_answer_of_a_router(tmp_path, monkeypatch):
     answers = snapshots.Answers(None, tmp_path)
     task = TaskId("op", "q", "3", 1)
-    assert answers.wanted(task, "run") == ()
+    assert answers.wanted(task) == ()
     answer = Answer("q", "3", Snapshot(1, 0.0, b"packed"), wanted=(-5, 2**62))
     monkeypatch.setattr(snapshots, "fetch", lambda *_: answer)
-    answers.get(task, "run")
-    assert answers.wanted(task, "run") == (-5, 2**62)
-    assert answers.wanted(task, "another run") == ()
+    answers.get(task)
+    assert answers.wanted(task) == (-5, 2**62)
+    assert answers.wanted(replace(task, run="another run")) == ()
     assert Answer.of(json.loads(json.dumps(answer.header())), b"packed") == answer

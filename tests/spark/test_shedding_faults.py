@@ -1,6 +1,7 @@
 """Batches fail and are repeated while records are shed: each record is kept once."""
 
 import time
+from pathlib import Path
 
 import pytest
 from accounts import given, spilled
@@ -9,6 +10,8 @@ from pyspark import TaskContext
 from pyspark.errors import StreamingQueryException
 
 import penstock
+from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.executor.snapshots import shared_folder
 
 pytestmark = pytest.mark.spark
 
@@ -101,3 +104,51 @@ def test_a_restart_in_the_same_process_leaves_no_stale_files(spark, tmp_path):
     assert spilled(spark, tmp_path) + bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
     stats = gate.stats()
     assert (stats.batches, stats.received, stats.shed) == (1, 80, 40)
+
+
+def test_a_restart_without_the_control_channel_leaves_no_stale_files(spark, tmp_path, monkeypatch):
+    """Reports of tasks tell the driver of the new run: nothing is shed in it."""
+    drop(tmp_path / "in", *timed_files(2))
+    folder = str(tmp_path / "spill")
+    fails = tmp_path / "fails"
+    fails.touch()
+
+    def work(record):
+        if fails.exists() and record["n"] == 32:
+            while not list(Path(folder).glob("*/[!._]*.parquet")):
+                time.sleep(0.02)
+            raise ValueError("cannot do it")
+        return record
+
+    op = penstock.balance(
+        work,
+        key="entity",
+        schema=TIMED,
+        instances=2,
+        shed=unwanted(spark, "e1", "e2"),
+        arrival="ts",
+        spill=folder,
+    )
+    frame = spark.readStream.schema(TIMED).json(str(tmp_path / "in")).transform(op)
+    with pytest.raises(StreamingQueryException, match="cannot do it"):
+        run(frame, tmp_path)
+    assert list((tmp_path / "spill").glob("*/[!._]*.parquet"))
+    fails.unlink()
+
+    def refuses(request):
+        raise ConnectionError("closed")
+
+    plane = ControlPlane.running(spark)
+    with monkeypatch.context() as patched:
+        patched.setattr(plane.server, "_handler", refuses)
+        run(frame, tmp_path)
+    address = plane.server.address
+    spark.range(1).rdd.foreach(
+        lambda _: (shared_folder(address) / "silent").unlink(missing_ok=True)
+    )
+    stats = op.stats()
+    op.close()
+    assert not list((tmp_path / "spill").glob("*/[!._]*.parquet"))
+    assert bag(sunk(spark, tmp_path)) == given(spark, tmp_path)
+    assert (stats.received, stats.processed, stats.shed) == (40, 40, 0)
+    assert stats.fallbacks > 0

@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -42,8 +43,7 @@ def workers(server, tmp_path):
 def test_one_worker_asks_and_the_others_share(workers, asked):
     found = []
     threads = [
-        threading.Thread(target=lambda one=one: found.append(one.get(task(), "run")))
-        for one in workers
+        threading.Thread(target=lambda one=one: found.append(one.get(task()))) for one in workers
     ]
     for thread in threads:
         thread.start()
@@ -58,37 +58,37 @@ def test_executors_share_nothing(server, tmp_path, asked):
     for executor in ("a", "b"):
         folder = tmp_path / executor
         folder.mkdir()
-        Answers(server.address, folder).get(task(), "run")
+        Answers(server.address, folder).get(task())
     assert len(asked) == 2
 
 
 def test_a_batch_of_another_run_is_announced(workers, asked):
     for run in ("one", "one", "two", "one"):
-        workers[0].get(task(), run)
+        workers[0].get(replace(task(), run=run))
     assert [request["run"] for request in asked] == ["one", "two"]
 
 
 def test_policies_that_are_at_hand_are_not_sent_again(workers, asked):
-    first = workers[0].get(task("4"), "run")
-    second = workers[1].get(task("5"), "run")  # the same version
+    first = workers[0].get(task("4"))
+    second = workers[1].get(task("5"))  # the same version
     assert (second.batch, second.snapshot) == ("5", first.snapshot)
-    workers[2].get(task("6"), "run")
+    workers[2].get(task("6"))
     assert [request["version"] for request in asked] == [None, 2, 2]
 
 
 def test_old_answers_are_removed(workers, tmp_path):
     for batch in range(50):
-        workers[batch % 8].get(task(str(batch)), "run")
+        workers[batch % 8].get(task(str(batch)))
     files = [one for one in tmp_path.glob("*/*") if not one.name.startswith(".")]
     assert len(files) == 4
 
 
 def test_damaged_answers_are_fetched_again(workers, tmp_path, asked):
-    workers[0].get(task(), "run")
+    workers[0].get(task())
     (file,) = [one for one in tmp_path.glob("*/*") if not one.name.startswith(".")]
     for damaged in (b"", b"garbage", b"{}\n", file.read_bytes()[:20]):
         file.write_bytes(damaged)
-        assert workers[1].get(task(), "run").snapshot.packed == b"x" * 10_000
+        assert workers[1].get(task()).snapshot.packed == b"x" * 10_000
     assert len(asked) == 5
 
 
@@ -103,14 +103,14 @@ def test_an_unreachable_driver_is_tried_by_one_worker(tmp_path, monkeypatch):
     nobody = Address("127.0.0.1", 9, b"key")
     for worker in range(5):
         with pytest.raises(ConnectionError, match="refused" if not worker else "a moment ago"):
-            Answers(nobody, tmp_path).get(task(), "run")
+            Answers(nobody, tmp_path).get(task())
     assert len(tried) == 1
     with pytest.raises(ConnectionError, match=r"127\.0\.0\.1:9"):
         _get(nobody, tmp_path)
 
 
 def _get(address, folder):
-    Answers(address, folder).get(task(), "run")
+    Answers(address, folder).get(task())
 
 
 def test_the_pause_grows_and_ends_with_an_answer(server, tmp_path, monkeypatch):
@@ -126,19 +126,19 @@ def test_the_pause_grows_and_ends_with_an_answer(server, tmp_path, monkeypatch):
         now_s = until_s
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
     now_s += 1
-    assert Answers(server.address, tmp_path).get(task(), "run").batch == "4"
+    assert Answers(server.address, tmp_path).get(task()).batch == "4"
     assert not (tmp_path / "silent").exists()
 
 
 def test_a_damaged_note_stops_nobody(server, tmp_path):
     (tmp_path / "silent").write_text("garbage")
-    assert Answers(server.address, tmp_path).get(task(), "run").batch == "4"
+    assert Answers(server.address, tmp_path).get(task()).batch == "4"
 
 
 def test_names_of_any_text_stay_inside_the_folder(workers, tmp_path):
-    strange = TaskId("../../etc", "a/b", "..", 0)
+    strange = TaskId("../../etc", "a/b", "..", 0, run="../x")
     with pytest.raises(ConnectionError):  # not a number: the server hangs up
-        workers[0].get(strange, "../x")
+        workers[0].get(strange)
     assert {one.parent for one in tmp_path.rglob("*")} <= {tmp_path, *tmp_path.iterdir()}
 
 
@@ -156,7 +156,7 @@ def test_the_folder_is_of_the_executor_and_the_application(monkeypatch, tmp_path
 
 
 def test_answers_are_plain_text_and_bytes(workers, tmp_path):
-    workers[0].get(task(), "run")
+    workers[0].get(task())
     (file,) = [one for one in tmp_path.glob("*/*") if not one.name.startswith(".")]
     header, _ = file.read_bytes().split(b"\n", 1)
     assert json.loads(header)["query"] == "query"

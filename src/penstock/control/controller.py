@@ -160,10 +160,10 @@ class Controller:
             self._write("plan", reason=f"{self.active} -> {active} active instances")
             self.active = active
 
-    def observe(self, report: Report) -> None:
-        """Receive a report, if it is the first one of its task."""
+    def observe(self, report: Report, *, ended: bool = False) -> None:
+        """Receive a report, of a run that may have `ended`; what was seen before is ignored."""
         with self._lock:
-            if not self._ledger.is_new(report):
+            if not self._ledger.is_new(report, ended=ended):
                 return
             batch = self._ledger.batch(report.task.batch)
             if batch is None:

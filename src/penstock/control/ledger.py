@@ -52,15 +52,29 @@ class Ledger:
         self._batches: OrderedDict[str, Batch] = OrderedDict()
         self._failing: OrderedDict[str, dict[tuple[str, int], int]] = OrderedDict()
         self._seen: OrderedDict[str, set[tuple[str, str, int]]] = OrderedDict()
+        self._runs: OrderedDict[str, str] = OrderedDict()
 
-    def is_new(self, report: Report) -> bool:
-        """Whether this is the first report of its task."""
-        tasks = self._seen.setdefault(report.task.batch, set())
+    def is_new(self, report: Report, *, ended: bool = False) -> bool:
+        """Whether a report counts: the first one of its task, in the newest run of its batch.
+
+        Args:
+            report: the report.
+            ended: whether its run has ended, and another one of the query has begun.
+        """
+        task = report.task
+        before = self._runs.setdefault(task.batch, task.run)
+        trim(self._runs, _REMEMBERED)
+        if task.run != before:
+            if ended:
+                return False
+            self.forget(task.batch)
+            self._runs[task.batch] = task.run
+        tasks = self._seen.setdefault(task.batch, set())
         trim(self._seen, _REMEMBERED)
-        task = type(report).__name__, report.task.use, report.task.partition
-        if task in tasks:
+        known = type(report).__name__, task.use, task.partition
+        if known in tasks:
             return False
-        tasks.add(task)
+        tasks.add(known)
         return True
 
     def batch(self, number: str) -> Batch | None:

@@ -1,11 +1,13 @@
 """Folders of kept records: shed or failed ones, exactly once, which can be replayed later.
 
 Each task that keeps records writes one Parquet file for each batch, under a name that depends only
-on query, batch and task. A small file for each query names its checkpoint, which shows
+on query, run, batch and task. A small file for each query names its checkpoint, which shows
 whether a batch is final.
 """
 
+import hashlib
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -34,6 +36,11 @@ def _short(query: str) -> str:
     return query.replace("-", "")[:12]
 
 
+def _mark(run: str) -> str:
+    """Return the part of names of files that tells runs apart; empty if the run is unknown."""
+    return hashlib.sha256(run.encode()).hexdigest()[:8] if run else ""
+
+
 @dataclass(frozen=True)
 class Spill:
     """The folder in which an operator keeps shed records, or failed ones.
@@ -53,7 +60,9 @@ class Spill:
     def file(self, task: TaskId) -> str:
         """Return the name of a task's file, relative to the folder."""
         batch = task.batch.replace(" ", "-")
-        name = f"{self._prefix(task.query)}{task.use}-{task.partition}.parquet"
+        # A task of a stopped run may still end: it must not touch files of the next run.
+        mark = f"{_mark(task.run)}-" if task.query and task.run else ""
+        name = f"{self._prefix(task.query)}{mark}{task.use}-{task.partition}.parquet"
         return f"{BATCH}={batch}/{name}"
 
     def _prefix(self, query: str) -> str:
@@ -66,13 +75,35 @@ class Spill:
         with files.open_output_stream(f"{root}/{NOTES}/{_short(query)}") as stream:
             stream.write(checkpoint.encode())
 
-    def remove(self, query: str, batch: int) -> None:
-        """Remove the files of a batch that will run again."""
+    def remove_other(self, query: str, batch: str, run: str) -> None:
+        """Remove the files of a batch that this run of the query did not write.
+
+        Args:
+            query: identity of the query.
+            batch: number of the batch.
+            run: run of the query that executes the batch.
+        """
+        kept = f"{self._prefix(query)}{_mark(run)}-" if run else None
+        for name, path in self._files_of(query, batch):
+            if kept is None or not name.startswith(kept):
+                self._delete(path)
+
+    def remove_of(self, query: str, batch: str, runs: Collection[str]) -> None:
+        """Remove the files of a batch that some runs of the query wrote."""
+        prefixes = tuple(f"{self._prefix(query)}{_mark(run)}-" for run in runs if run)
+        for name, path in self._files_of(query, batch):
+            if name.startswith(prefixes):
+                self._delete(path)
+
+    def _files_of(self, query: str, batch: str) -> list[tuple[str, str]]:
+        """Return names and paths of a batch's files, also of those that are being written."""
         files, root = file_system(self.path)
         selector = fs.FileSelector(f"{root}/{BATCH}={batch}", allow_not_found=True)
-        for found in files.get_file_info(selector):
-            if found.base_name.lstrip(".").startswith(self._prefix(query)):
-                files.delete_file(found.path)
+        found = [(one.base_name.lstrip("."), one.path) for one in files.get_file_info(selector)]
+        return [one for one in found if one[0].startswith(self._prefix(query))]
+
+    def _delete(self, path: str) -> None:
+        remove_file(file_system(self.path)[0], path)
 
 
 def file_system(path: str, *, argument: str = "spill") -> tuple[fs.FileSystem, str]:

@@ -13,7 +13,6 @@ from penstock.control import Controller
 from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
 from penstock.spark.internals import JvmError
-from penstock.spark.spill import Spill
 
 log = logging.getLogger("penstock")
 
@@ -57,10 +56,11 @@ class CheckpointFiles:
 
         The checkpoint is found while the query runs, and remembered.
         """
-        checkpoint = self._checkpoint(spark, controller.query)
+        checkpoint = self.checkpoint(spark, controller.query)
         return f"{checkpoint}/penstock/{controller.name}.{kind}" if checkpoint else None
 
-    def _checkpoint(self, spark: SparkSession, query: str) -> str | None:
+    def checkpoint(self, spark: SparkSession, query: str) -> str | None:
+        """Return the checkpoint of a query; None if it is unknown."""
         if query and query not in self._checkpoints:
             found = internals.checkpoint_of(spark, query)
             if found:
@@ -192,28 +192,12 @@ class CheckpointFiles:
 
     def batch_to_repeat(self, spark: SparkSession, controller: Controller) -> int | None:
         """Return the batch of a query that began and was not committed; None without one."""
-        checkpoint = self._checkpoint(spark, controller.query)
+        checkpoint = self.checkpoint(spark, controller.query)
         try:
             return None if checkpoint is None else internals.unfinished_batch(spark, checkpoint)
         except JvmError as error:
             controller.warn("repeat", f"the checkpoint cannot be read: {first_line(error)}")
             return None
-
-    def clean_spill(self, spark: SparkSession, controller: Controller, spill: Spill) -> None:
-        """Remove the spilled files of a batch that will run again: its files may differ.
-
-        Called when a run of the query begins; also notes where its checkpoint is.
-        """
-        checkpoint = self._checkpoint(spark, controller.query)
-        if checkpoint is None:
-            return
-        batch = self.batch_to_repeat(spark, controller)
-        try:
-            spill.note_query(controller.query, checkpoint)
-            if batch is not None:
-                spill.remove(controller.query, batch)
-        except OSError as error:
-            controller.warn("clean", f"old spilled files cannot be removed: {first_line(error)}")
 
 
 def _numbered(stem: str, number: int) -> str:

@@ -22,6 +22,7 @@ from penstock.spark.driver.checkpoint_files import PIN, SNAPSHOT, CheckpointFile
 from penstock.spark.driver.queries import Queries
 from penstock.spark.driver.registry import Registration, Registry
 from penstock.spark.driver.slots import SlotCounter
+from penstock.spark.driver.stale_files import StaleFiles
 from penstock.spark.driver.streams import Streams
 from penstock.spark.executor.reporting import MAILBOXES, ReportParam, Reports
 from penstock.spark.internals import JvmError
@@ -54,6 +55,7 @@ class ControlPlane:
         self._slots = SlotCounter()
         self.queries = Queries(spark)
         self._streams = Streams(spark)
+        self.stale_files = StaleFiles(self._files)
         self._notices = Notices()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
@@ -129,33 +131,27 @@ class ControlPlane:
         self.server.close()
         MAILBOXES.pop(self._application, None)
 
-    def _controller(self, identity: str, query: str, run: str | None = None) -> Controller | None:
-        """Return the controller of an operator in a query; None if the operator was removed.
-
-        Args:
-            identity: identity of the operator.
-            query: identity of the query; empty for a batch job.
-            run: identity of the query's run; None if it is unknown.
-        """
-        registration = self.registry.get(identity)
+    def _controller(self, task: TaskId) -> Controller | None:
+        """Return the controller of a task's operator and query; None if it was removed."""
+        registration = self.registry.get(task.operator)
         if registration is None:
             return None
         registration.used_s = time.monotonic()
         with registration.lock:
-            known = registration.controllers.get(query)
+            known = registration.controllers.get(task.query)
             if known is None:
-                known = self._begin(registration, query, run or self._streams.run_of(query))
-                registration.controllers[query] = known
-            elif run is not None and known.run != run:
-                self._begin_run(registration, known, run)
+                known = self._begin(registration, task)
+                registration.controllers[task.query] = known
+            elif task.run and known.run != task.run and not self._streams.has_ended(task.run):
+                self._begin_run(registration, known, task)
             return known
 
-    def _begin(self, registration: Registration, query: str, run: str) -> Controller:
+    def _begin(self, registration: Registration, task: TaskId) -> Controller:
         """Return the controller of an operator in a query that has just started.
 
         The caller holds the lock of the registration.
         """
-        files, spark = self._files, registration.spark
+        files, spark, query = self._files, registration.spark, task.query
 
         def keep(data: bytes) -> None:
             stem = files.stem(spark, controller, PIN)
@@ -181,31 +177,30 @@ class ControlPlane:
             query_name=self.queries.begin(query),
             on_batch=finished,
         )
-        controller.run = run
-        earlier = self.registry.predecessor(registration, query, run)
+        controller.run = task.run
+        earlier = self.registry.predecessor(registration, query, task.run)
         if earlier is not None:
             _inherit(controller, earlier)
         else:
             files.load(spark, controller, SNAPSHOT, into=controller.load)
         if registration.spill is not None:
             files.load(spark, controller, PIN, into=controller.load_pin)
-        for folder in registration.folders:
-            files.clean_spill(spark, controller, folder)
+        self.stale_files.begin(registration, controller, task.batch)
         self._warn_of_trigger(registration, controller)
         return controller
 
-    def _begin_run(self, registration: Registration, controller: Controller, run: str) -> None:
+    def _begin_run(self, registration: Registration, controller: Controller, task: TaskId) -> None:
         """Go on with a query that was started again; its last batch may run again.
 
         The caller holds the lock of the registration.
         """
         again = self._files.batch_to_repeat(registration.spark, controller)
-        controller.begin_run(run, again)
+        earlier = controller.run
+        controller.begin_run(task.run, again)
         self.queries.begin(controller.query)
         if registration.recorder is not None:
             registration.recorder.forget(controller.query)
-        for folder in registration.folders:
-            self._files.clean_spill(registration.spark, controller, folder)
+        self.stale_files.begin(registration, controller, task.batch, earlier=earlier)
 
     def _warn_of_trigger(self, registration: Registration, controller: Controller) -> None:
         """Warn if records wait longer for the start of their batch than the target allows."""
@@ -223,12 +218,10 @@ class ControlPlane:
     def _answer(self, request: dict[str, Any]) -> Answer:
         """Answer a router, or a task with failed records. Called on a thread of the channel."""
         try:
-            asked = TaskId(
-                str(request["operator"]), str(request["query"]), str(request["batch"]), 0
-            )
-            task = self._streams.resolved(asked)
-            run = self._streams.run_of(task.query, group=str(request["run"])) or None
-            controller = self._controller(task.operator, task.query, run)
+            asked = (str(request[name]) for name in ("operator", "query", "batch", "run"))
+            operator, query, batch, run = asked
+            task = self._streams.resolved(TaskId(operator, query, batch, 0, run=run))
+            controller = self._controller(task)
             if controller is None:
                 raise ConnectionError("the operator was closed")
             self._follow_slots(controller, task)
@@ -286,6 +279,7 @@ class ControlPlane:
                 self._receive(report)
             if time.monotonic() - looked_s > _LOOK_S:
                 looked_s = time.monotonic()
+                self.stale_files.look()
                 self._files.save_aside(self._known())
             if time.monotonic() - cleaned_s > _CLEAN_S:
                 cleaned_s = time.monotonic()
@@ -301,7 +295,7 @@ class ControlPlane:
         try:
             report = unpack(packed)
             task = self._streams.resolved(report.task)
-            controller = self._controller(task.operator, task.query)
+            controller = self._controller(task)
             if controller is None:
                 return  # closed while a task of a stopped query was still running
             report = replace(report, task=task)
@@ -310,7 +304,7 @@ class ControlPlane:
                 registration.recorder.add(report)
             if isinstance(report, ExecutionReport) and self.name_readers:
                 controller.names.learn(report.names)
-            controller.observe(report)
+            controller.observe(report, ended=self._streams.has_ended(task.run))
             if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.
                 done = internals.last_batch(registration.spark, controller.query)
@@ -338,6 +332,7 @@ class ControlPlane:
         self._dropped &= {one.operator for one in self.registry.all()}
 
     def _save_and_remove(self, registrations: list[Registration]) -> None:
+        self.stale_files.look(now=True)
         self.registry.remove(registrations)
         for one in registrations:
             self._files.save_all([(one.spark, own) for own in [*one.controllers.values()]])

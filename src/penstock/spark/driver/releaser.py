@@ -13,14 +13,17 @@ from pyspark.sql import SparkSession
 
 from penstock.control import BatchStats, OperatorStats
 from penstock.spark import internals
+from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.internals import JvmError
 from penstock.spark.spill import BATCH, NOTES, file_system
 
 log = logging.getLogger("penstock")
 
 READY = "-replay"
-# Folder of a batch of a streaming query; file of one of its tasks: operator, query, frame, task.
-_FILE = re.compile(rf"/{BATCH}=(\d+)/.*-([0-9a-f]{{12}})-[0-9a-f]+-\d+\.parquet$")
+# Folder of a batch of a streaming query; file of one of its tasks: operator, query, run (older
+# versions had none), frame, task.
+_RUN = "(?:[0-9a-f]{8}-)?"
+_FILE = re.compile(rf"/{BATCH}=(\d+)/.*-([0-9a-f]{{12}})-{_RUN}[0-9a-f]+-\d+\.parquet$")
 
 
 def spilled_files(files: fs.FileSystem, root: str) -> list[str]:
@@ -169,6 +172,9 @@ class Releaser:
         idle = time.monotonic() - self._quiet_since_s > self._idle_s(stats.query)
         if idle or (new and has_slack(last, self._limit_ms)):
             self._quiet_since_s = time.monotonic()
+            plane = ControlPlane.running(self._spark)
+            if plane is not None:
+                plane.stale_files.look(now=True)
             release(self._path, most=1, final=CommittedFiles(self._spark, self._path))
 
     def _idle_s(self, query: str) -> float:

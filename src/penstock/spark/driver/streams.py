@@ -37,9 +37,19 @@ class Streams:
         # Query and batch of an execution; None for a batch job.
         self._found: OrderedDict[str, tuple[str, str] | None] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
+        # Runs that another run of the same query has followed; the value has no meaning.
+        self._ended: OrderedDict[str, None] = OrderedDict()
 
     def resolved(self, task: TaskId) -> TaskId:
-        """Return the identity of a task with its query and batch, if it belongs to a query."""
+        """Return the identity of a task with its query, batch and run, if it has a query."""
+        found = self._with_query(task)
+        if self.has_ended(found.run):
+            return found
+        run = self.run_of(found.query, group=found.run)
+        # The last reports of a query may arrive after its end.
+        return replace(found, run=run or self._runs.get(found.query, ""))
+
+    def _with_query(self, task: TaskId) -> TaskId:
         if task.query or not task.batch.startswith(_EXECUTION):
             return task
         with self._lock:
@@ -57,7 +67,7 @@ class Streams:
     def note(self, report: str) -> None:
         """Find the query of a report while its job still runs: ended executions are unknown."""
         if f'"batch": "{_EXECUTION}' in report:
-            self.resolved(TaskId(**json.loads(report)["task"]))
+            self._with_query(TaskId(**json.loads(report)["task"]))
 
     def run_of(self, query: str, group: str = "") -> str:
         """Return the run of an active query; empty if it is unknown.
@@ -73,6 +83,15 @@ class Streams:
         except JvmError:
             return ""
         with self._lock:
-            self._runs[query] = run
+            before = self._runs.get(query)
+            if run and before and before != run:
+                self._ended[before] = None
+                trim(self._ended, _REMEMBERED)
+            if run or not before:
+                self._runs[query] = run
             trim(self._runs, _REMEMBERED)
         return run
+
+    def has_ended(self, run: str) -> bool:
+        """Whether another run of the same query has followed this one."""
+        return run in self._ended

@@ -12,7 +12,7 @@ from penstock.spark.executor.function import UserFunction, cause, failure, key_o
 from penstock.spark.executor.part_file import PartFile
 from penstock.spark.executor.router import resolved_task
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.executor.task import job_group, task_id
+from penstock.spark.executor.task import task_id
 from penstock.spark.spill import ERROR_ADDED, Spill
 
 Action = Literal["fail", "skip", "keep"]
@@ -165,7 +165,7 @@ class TaskErrors:
             "operator": asking.operator,
             "query": asking.query,
             "batch": asking.batch,
-            "run": job_group(),
+            "run": asking.run,
             "use": asking.use,
             "partition": asking.partition,
             "failed": self.count,

@@ -23,7 +23,7 @@ from typing import Any
 from penstock.spark.executor.awaiting import Awaiting
 from penstock.spark.executor.function import UserFunction, cause
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.executor.task import attempt_number, job_group, task_id
+from penstock.spark.executor.task import attempt_number, task_id
 
 log = logging.getLogger("penstock")
 
@@ -216,7 +216,7 @@ def opened(spec: OperatorSpec, function: UserFunction, instance: int) -> Iterato
     task = task_id(spec, instance)
     query = task.query or task.batch
     context = Context(spec.name, instance, task.batch, attempt_number())
-    key = (spec.identity, query, job_group() if task.query else "")
+    key = (spec.identity, query, task.run if task.query else "")
     with _objects.using(spec.identity, key, lambda: made(function.call), context=context) as target:
         yield replace(function, call=target)
 

@@ -26,7 +26,7 @@ from penstock.spark.executor.columns import ARRIVAL, KEY, PARTITION, PROTECTED, 
 from penstock.spark.executor.reporting import Reports, send
 from penstock.spark.executor.snapshots import Answers, shared_folder
 from penstock.spark.executor.spec import OperatorSpec
-from penstock.spark.executor.task import job_group, map_task_number, task_id
+from penstock.spark.executor.task import map_task_number, task_id
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -236,7 +236,7 @@ def control_of(spec: OperatorSpec, task: TaskId) -> Control:
     if not (policies.learns or policies.shedder is not None or spec.asks):
         return Control(task, policies, None)
     try:
-        answer = _answers_of(spec).get(task, job_group())
+        answer = _answers_of(spec).get(task)
         active = answer.snapshot.active_of(spec.instances)
         if active > spec.instances:
             raise PenstockError(
@@ -258,7 +258,7 @@ def resolved_task(spec: OperatorSpec, task: TaskId) -> tuple[TaskId, Snapshot | 
     Without an answer the task stays as it is.
     """
     try:
-        answer = _answers_of(spec).get(task, job_group())
+        answer = _answers_of(spec).get(task)
     except (OSError, PenstockError):
         return task, None
     return replace(task, query=answer.query, batch=answer.batch), answer.snapshot
@@ -266,7 +266,7 @@ def resolved_task(spec: OperatorSpec, task: TaskId) -> tuple[TaskId, Snapshot | 
 
 def wanted_names(spec: OperatorSpec, task: TaskId) -> tuple[int, ...]:
     """Return the keys whose names the driver wants. It is not asked: its last answer counts."""
-    return _answers_of(spec).wanted(task, job_group())
+    return _answers_of(spec).wanted(task)
 
 
 def _answers_of(spec: OperatorSpec) -> Answers:

@@ -45,36 +45,33 @@ class Answers:
         self._folder = folder
         self._note = folder / "silent"
 
-    def get(self, task: TaskId, run: str) -> Answer:
+    def get(self, task: TaskId) -> Answer:
         """Return the driver's answer for the batch of a task; raise OSError without an answer.
 
-        Args:
-            task: identity of the task.
-            run: run of its query; a batch that runs again in another run is announced to the
-                driver.
+        A batch that runs again in another run of its query is announced to the driver.
         """
         own = self._folder / _name(task.operator, task.query)
         own.mkdir(parents=True, exist_ok=True)
-        file = own / _name(task.batch, run)
+        file = own / _name(task.batch, task.run)
         with _locked(own / _LOCK):
             found = _read(file)
             if found is None:
-                found = self._ask(task, run, own)
+                found = self._ask(task, own)
                 _write(file, found)
                 for old in _answers(own)[:-_KEPT]:
                     old.unlink(missing_ok=True)
             return found
 
-    def wanted(self, task: TaskId, run: str) -> tuple[int, ...]:
+    def wanted(self, task: TaskId) -> tuple[int, ...]:
         """Return the keys whose names are wanted, if a router here has stored an answer."""
-        file = self._folder / _name(task.operator, task.query) / _name(task.batch, run)
+        file = self._folder / _name(task.operator, task.query) / _name(task.batch, task.run)
         try:
             with file.open("rb") as lines:  # policies may be large: the first line is enough
                 return tuple(map(int, json.loads(lines.readline())["wanted"]))
         except (OSError, ValueError, KeyError, TypeError):
             return ()
 
-    def _ask(self, task: TaskId, run: str, own: Path) -> Answer:
+    def _ask(self, task: TaskId, own: Path) -> Answer:
         """Ask the driver, unless it did not answer a moment ago."""
         until_s, back_off_s = self._silence()
         if time.time() < until_s:
@@ -85,7 +82,7 @@ class Answers:
             "operator": task.operator,
             "query": task.query,
             "batch": task.batch,
-            "run": run,
+            "run": task.run,
         }
         try:
             answer = fetch(self._address, request, newest.snapshot if newest else None)

@@ -16,18 +16,16 @@ def task_id(spec: OperatorSpec, partition: int) -> TaskId:
         spec: spec of the operator.
         partition: number of the task's partition in the plan, at the operator's stage.
     """
-    query, batch = _batch_of(_context(), spec.use)
-    return TaskId(spec.identity, query, batch, partition, spec.use)
+    context = _context()
+    query, batch = _batch_of(context, spec.use)
+    # Spark sets the group of a query's jobs to its run; users may set another one.
+    run = str(context.getLocalProperty("spark.jobGroup.id") or "")
+    return TaskId(spec.identity, query, batch, partition, spec.use, run)
 
 
 def map_task_number() -> int:
     """Return the number of a task whose output goes to a shuffle: that of its partition."""
     return int(_context().partitionId())
-
-
-def job_group() -> str:
-    """Return the group of this task's job: the run of a streaming query, unless users set it."""
-    return str(_context().getLocalProperty("spark.jobGroup.id") or "")
 
 
 def attempt_number() -> int:

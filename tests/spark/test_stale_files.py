@@ -1,0 +1,167 @@
+"""Files of kept records that earlier runs of a query have left, or still write."""
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import StructType
+
+from penstock.control import Controller, Journal, OperatorPolicies
+from penstock.control.reports import TaskId
+from penstock.policies.grouping import RoundRobin
+from penstock.spark.driver import stale_files
+from penstock.spark.driver.registry import Registration
+from penstock.spark.driver.stale_files import StaleFiles
+from penstock.spark.executor.part_file import PartFile
+from penstock.spark.spill import Spill
+
+QUERY = "5d0f7c3e-8a5b-4b0e-9d53-0f2f35a0c7a1"
+
+
+class Query:
+    """An operator that keeps records, in a query whose batch 4 is not committed."""
+
+    def __init__(self, folder):
+        policies = OperatorPolicies(RoundRobin(2))
+        self.folder = Spill(str(folder), StructType(), "work", "app")
+        self.registration = Registration(
+            None, "work", "work", policies, Journal(), errors=self.folder
+        )
+        self.controller = Controller("work", QUERY, policies, journal=Journal())
+        self.stale = StaleFiles(
+            SimpleNamespace(
+                checkpoint=lambda *_: "/checkpoint", batch_to_repeat=lambda *_: self.unfinished
+            )
+        )
+        self.unfinished = 4
+
+    def keep(self, run, partition, batch="4", number=0):
+        """Keep a record, as a task of a run does."""
+        file = PartFile(self.folder, TaskId("work", QUERY, batch, partition, "aa", run))
+        if number is not None:
+            file.write(pa.RecordBatch.from_pydict({"n": [number]}))
+        file.complete()
+
+    def begin(self, run, earlier="", batch="4"):
+        self.controller.run = run
+        self.stale.begin(self.registration, self.controller, batch, earlier=earlier)
+
+
+@pytest.fixture
+def query(tmp_path):
+    return Query(tmp_path / "errors")
+
+
+def kept(query):
+    """Numbers of the kept records."""
+    import pyarrow.parquet as pq
+    from pyarrow import fs
+
+    files = fs.LocalFileSystem().get_file_info(
+        fs.FileSelector(query.folder.path, recursive=True, allow_not_found=True)
+    )
+    found = [one.path for one in files if one.base_name.endswith(".parquet")]
+    return sorted(n for one in found for n in pq.ParquetFile(one).read()["n"].to_pylist())
+
+
+def test_files_of_the_run_before_go_and_files_of_this_run_stay(query):
+    query.keep("first", 0, batch="3", number=30)  # committed
+    query.keep("first", 0, number=1)
+    query.keep("first", 7, number=2)
+    query.keep("second", 0, number=3)  # its task ended before the driver heard of the run
+    query.begin("second", earlier="first")
+    assert kept(query) == [3, 30]
+
+
+def test_a_task_of_a_stopped_run_touches_no_file_of_the_next_one(query):
+    query.begin("second", earlier="first")
+    query.keep("second", 0, number=3)
+    query.keep("first", 0, number=None)  # it has nothing to keep, and would remove its own file
+    query.keep("first", 1, number=9)
+    assert 3 in kept(query)
+    query.stale.look(now=True)
+    assert kept(query) == [3]
+
+
+def test_files_that_come_late_are_looked_for_some_times(query, monkeypatch):
+    now = 100.0
+    monkeypatch.setattr(stale_files.time, "monotonic", lambda: now)
+    query.begin("second", earlier="first")
+    for later_s in (0.5, 2.0, 4.0, 11.0, 31.0):
+        query.keep("first", 0, number=9)
+        now = 100 + later_s
+        query.stale.look()
+        assert kept(query) == ([9] if later_s < 1 else [])
+    query.keep("first", 0, number=9)
+    now = 1000.0
+    query.stale.look()  # no task lives that long
+    assert kept(query) == [9]
+
+
+def test_tasks_of_several_earlier_runs_are_remembered(query):
+    query.begin("second", earlier="first")
+    query.begin("third", earlier="second")
+    query.keep("first", 0, number=1)
+    query.keep("second", 0, number=2)
+    query.keep("third", 0, number=3)
+    query.stale.look(now=True)
+    assert kept(query) == [3]
+
+
+def test_a_batch_that_the_run_before_has_committed_keeps_its_files(query):
+    query.begin("second", earlier="first")
+    query.keep("second", 0, number=2)
+    query.unfinished = 5
+    query.begin("third", earlier="second", batch="5")
+    query.keep("first", 0, number=1)
+    query.stale.look(now=True)
+    assert kept(query) == [2]
+
+
+def test_a_batch_that_was_committed_meanwhile_is_cleaned_too(query):
+    """Without a control channel the driver hears of a run by reports, which may come late."""
+    query.unfinished = 5
+    query.keep("first", 0, number=1)
+    query.keep("second", 1, number=2)
+    query.keep("second", 0, batch="5", number=3)
+    query.begin("second", earlier="first", batch="4")
+    assert kept(query) == [2, 3]
+
+
+def test_files_of_another_process_and_of_an_older_version_go(query):
+    query.keep("unknown", 0, number=1)
+    query.keep("", 0, number=2)
+    query.keep("second", 0, number=3)
+    query.begin("second")
+    assert kept(query) == [3]
+
+
+def test_a_folder_that_cannot_be_written_is_cleaned_later(query, monkeypatch):
+    query.keep("first", 0, number=1)
+
+    def fails(*_):
+        raise OSError("Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Spill, "_delete", fails)
+        query.begin("second")
+        query.stale.look()
+    assert kept(query) == [1]
+    query.stale.look()
+    assert kept(query) == []
+    [warning] = query.controller.stats().warnings
+    assert "old files of kept records stay: Read-only file system" in str(warning)
+
+
+def test_other_queries_and_operators_keep_their_files(query):
+    other = Spill(query.folder.path, StructType(), "other", "app")
+    one = PartFile(other, TaskId("other", QUERY, "4", 0, "aa", "first"))
+    one.write(pa.RecordBatch.from_pydict({"n": [5]}))
+    one.complete()
+    query.begin("second", earlier="first")
+    assert kept(query) == [5]
+
+
+def test_a_batch_job_has_no_runs(query):
+    name = query.folder.file(TaskId("work", "", "execution 3", 0, "aa", "a group"))
+    assert name == "penstock_batch=execution-3/work-app-aa-0.parquet"
