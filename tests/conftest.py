@@ -9,34 +9,25 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 import penstock
-from class_archive import shared_classes
 from penstock.spark.lab import session
+from short_lived_jvms import interpreted, share_classes, start_fast
 
 # Scripts that tests run in processes of their own, and files like this one: they have no doctests.
 collect_ignore_glob = ["spark/jobs/*", "conftest.py", "*/conftest.py"]
 
-# JVMs of tests live for a short time, many at once: the best code would come too late.
-JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # The usual manager of checkpoint files starts a process (`readlink`) for each file that it looks at
 # on a local disk, which takes a fifth of the time of streaming tests. Jobs on clusters use it.
 CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-# Spark compiles code for each query, which takes a third of the computing time of queries as short
-# as those of the shared session. There it interprets them. It generates code in jobs that have
-# processes of their own, and with PENSTOCK_CODEGEN=1, by which `make soak` runs all of these tests.
-INTERPRETED = {
-    "spark__sql__codegen__factoryMode": "NO_CODEGEN",
-    "spark__sql__codegen__wholeStage": "false",
-}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prepare what tests run on."""
-    os.environ.setdefault("JDK_JAVA_OPTIONS", JVM)
+    start_fast()
     _forget_old_kernels()
     if config.getoption("numprocesses", None):
-        _share_classes()  # before processes start, which inherit the options of JVMs
+        share_classes()  # before processes start, which inherit the options of JVMs
     # A busy machine is no failure, and the tests try the same every time. `make soak` searches.
     settings.register_profile("penstock", deadline=None, derandomize=True)
     examples = int(os.environ.get("PENSTOCK_EXAMPLES", "0"))
@@ -65,7 +56,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     Without groups each process would start all clusters of the tests again.
     """
     if any(has(item, "spark") for item in session.items) and not session.config.option.collectonly:
-        _share_classes()
+        share_classes()
     if "PYTEST_XDIST_WORKER" in os.environ and any(
         "@" not in item.nodeid for item in grouped(session)
     ):
@@ -78,12 +69,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, line in report.user_properties:
             if name == "told":
                 terminalreporter.write_line(f"{report.nodeid.split('@')[0]}: {line}")
-
-
-def _share_classes() -> None:
-    """Let JVMs of tests share classes, unless the caller has options of his own."""
-    if os.environ["JDK_JAVA_OPTIONS"] == JVM:
-        os.environ["JDK_JAVA_OPTIONS"] = f"{JVM} {shared_classes()}"
 
 
 def grouped(session: pytest.Session) -> list[pytest.Item]:
@@ -111,12 +96,12 @@ def spark():
     earlier = SparkSession.getActiveSession()
     if earlier is not None:
         earlier.stop()
-    interpreted = {} if os.environ.get("PENSTOCK_CODEGEN") else INTERPRETED
     started = session(
         "local[2]",
         "penstock-tests",
         spark__sql__streaming__checkpointFileManagerClass=CHECKPOINT_FILES,
-        **interpreted,
+        # Jobs in processes of their own generate code; here only `make soak` does.
+        **interpreted(),
     )
     yield started
     started.stop()

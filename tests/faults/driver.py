@@ -25,6 +25,7 @@ from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.releaser import Releaser
 from penstock.spark.internals.jvm import java
 from penstock.spark.lab import session
+from short_lived_jvms import interpreted
 
 _LOOK_S = 0.05
 
@@ -57,6 +58,7 @@ class Driver:
             spark__speculation__interval="100ms",
             spark__speculation__multiplier="1.5",
             spark__speculation__quantile="0.4",
+            **interpreted(),
         )
         plane = ControlPlane.of(self._spark)
         self._proxy = ChannelProxy((plane.server.address.host, plane.server.address.port))

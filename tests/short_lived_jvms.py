@@ -1,4 +1,6 @@
-"""An archive of Spark's classes that all JVMs of the tests share, so that they start faster.
+"""Options of the tests' JVMs: many of them start, and they live for a short time.
+
+They share an archive of Spark's classes, so that they start faster.
 
 A JVM of Spark loads and verifies some ten thousand classes, which takes most of its start. Java's
 class data sharing keeps them ready in one file. The file belongs to one environment: it lies
@@ -12,6 +14,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+# The best code would come too late.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Spark compiles code for each query, which takes a third of the computing time of short queries.
+INTERPRETED = {
+    "spark__sql__codegen__factoryMode": "NO_CODEGEN",
+    "spark__sql__codegen__wholeStage": "false",
+}
 # A session, a query, tasks in Python and operators: what almost all tests need.
 _LESSON = """
 import penstock
@@ -35,7 +44,23 @@ spark.stop()
 _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 
 
-def shared_classes() -> str:
+def start_fast() -> None:
+    """Set the options of all JVMs to come, unless the caller has options of his own."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
+
+
+def share_classes() -> None:
+    """Let all JVMs to come share classes, unless the caller has options of his own."""
+    if os.environ["JDK_JAVA_OPTIONS"] == SHORT_LIVED:
+        os.environ["JDK_JAVA_OPTIONS"] = f"{SHORT_LIVED} {_shared_classes()}"
+
+
+def interpreted() -> dict[str, str]:
+    """Return settings of Spark with which it interprets queries; none with PENSTOCK_CODEGEN=1."""
+    return {} if os.environ.get("PENSTOCK_CODEGEN") else INTERPRETED
+
+
+def _shared_classes() -> str:
     """Return the options with which a JVM uses the archive; make it first if there is none."""
     archive = Path(sys.prefix) / "spark-classes.jsa"
     if not archive.exists():
