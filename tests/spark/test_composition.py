@@ -152,9 +152,38 @@ def test_streams_are_exact_as_well(spark, tmp_path, step, front):
     assert (stats.batches, stats.received, stats.shed) == (2, RECORDS, len(DROPPED))
 
 
-@pytest.mark.parametrize("inside", [False, True], ids=["before", "inside"])
+def in_threads(spark, to):
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(to, ["one", "two"]))
+
+
+def in_a_thread_and_in_the_query(spark, to):
+    to("one")
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(to, "two").result()
+
+
+def in_groups(spark, to):
+    """A group replaces the run of the query, which Spark has set."""
+    group = spark.sparkContext.getLocalProperty("spark.jobGroup.id")
+    for sink in ("one", "two"):
+        spark.sparkContext.setJobGroup(f"sink {sink}", "a sink")
+        to(sink)
+    spark.sparkContext.setJobGroup(group, "the query")
+
+
+@pytest.mark.parametrize(
+    ("write_both", "inside"),
+    [
+        (in_threads, False),
+        (in_threads, True),
+        (in_a_thread_and_in_the_query, False),
+        (in_groups, False),
+        (in_groups, True),
+    ],
+)
 @pytest.mark.parametrize("front", [False, True], ids=["balance", "shed"])
-def test_threads_of_foreach_batch_are_part_of_the_query(spark, tmp_path, front, inside):
+def test_jobs_of_foreach_batch_are_part_of_the_query(spark, tmp_path, front, write_both, inside):
     op = in_front(spark, tmp_path) if front else balanced(spark, tmp_path, shed=True)
 
     def write(batch, number):
@@ -163,8 +192,7 @@ def test_threads_of_foreach_batch_are_part_of_the_query(spark, tmp_path, front, 
         def to(sink):
             decided.write.mode("append").parquet(str(tmp_path / sink / f"{number}"))
 
-        with ThreadPoolExecutor(2) as threads:
-            list(threads.map(to, ["one", "two"]))
+        write_both(spark, to)
 
     live = stream(spark, tmp_path)
     query = (

@@ -35,7 +35,6 @@ def spec_of(policies, address, reads=(KEY,)):
 def alone(monkeypatch, tmp_path):
     """A worker in a folder of its own, outside of a task of Spark."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
-    monkeypatch.setattr(router, "job_group", lambda: "run")
     monkeypatch.setattr(router, "_answers", type(router._answers)())
     monkeypatch.setattr(router, "_policies", type(router._policies)())
 

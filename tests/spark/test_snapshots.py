@@ -31,7 +31,7 @@ def server(asked):
 
 
 def task(batch="4", operator="op"):
-    return TaskId(operator, "query", batch, 0)
+    return TaskId(operator, "query", batch, 0, run="run")
 
 
 @pytest.fixture
@@ -60,6 +60,13 @@ def test_executors_share_nothing(server, tmp_path, asked):
         folder.mkdir()
         Answers(server.address, folder).get(task())
     assert len(asked) == 2
+
+
+def test_a_task_that_does_not_know_its_run_asks(workers, asked):
+    """A stored answer may be of an earlier run: files get the run of the answer in their name."""
+    for worker in workers[:3]:
+        worker.get(replace(task(), run=""))
+    assert len(asked) == 3
 
 
 def test_a_batch_of_another_run_is_announced(workers, asked):

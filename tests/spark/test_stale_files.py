@@ -1,9 +1,12 @@
 """Files of kept records that earlier runs of a query have left, or still write."""
 
+import contextlib
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from penstock.control import Controller, Journal, OperatorPolicies
@@ -28,12 +31,13 @@ class Query:
             None, "work", "work", policies, Journal(), errors=self.folder
         )
         self.controller = Controller("work", QUERY, policies, journal=Journal())
-        self.stale = StaleFiles(
-            SimpleNamespace(
-                checkpoint=lambda *_: "/checkpoint", batch_to_repeat=lambda *_: self.unfinished
-            )
+        self.unfinished, self.ended = 4, set()
+        files = SimpleNamespace(
+            checkpoint=lambda *_: "/checkpoint",
+            batch_to_repeat=lambda *_: self.unfinished,
+            looks=[],
         )
-        self.unfinished = 4
+        self.stale = StaleFiles(files, SimpleNamespace(ended_of=lambda _: {*self.ended}))
 
     def keep(self, run, partition, batch="4", number=0):
         """Keep a record, as a task of a run does."""
@@ -42,9 +46,11 @@ class Query:
             file.write(pa.RecordBatch.from_pydict({"n": [number]}))
         file.complete()
 
-    def begin(self, run, earlier="", batch="4"):
-        self.controller.run = run
-        self.stale.begin(self.registration, self.controller, batch, earlier=earlier)
+    def begin(self, run, earlier="", batch="4", asked=True):
+        """Let a task of a run ask or report, the first one that the driver hears of."""
+        self.ended |= {earlier} - {""}
+        task = TaskId("work", QUERY, batch, 0, "aa", run)
+        self.stale.begin(self.registration, self.controller, task, asked=asked)
 
 
 @pytest.fixture
@@ -54,9 +60,6 @@ def query(tmp_path):
 
 def kept(query):
     """Numbers of the kept records."""
-    import pyarrow.parquet as pq
-    from pyarrow import fs
-
     files = fs.LocalFileSystem().get_file_info(
         fs.FileSelector(query.folder.path, recursive=True, allow_not_found=True)
     )
@@ -136,18 +139,29 @@ def test_files_of_another_process_and_of_an_older_version_go(query):
     assert kept(query) == [3]
 
 
-def test_a_folder_that_cannot_be_written_is_cleaned_later(query, monkeypatch):
-    query.keep("first", 0, number=1)
+@pytest.fixture
+def read_only(monkeypatch):
+    """A way to let the removal of files fail."""
 
     def fails(*_):
         raise OSError("Read-only file system")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Spill, "_delete", fails)
+    @contextlib.contextmanager
+    def failing():
+        with monkeypatch.context() as patched:
+            patched.setattr(Spill, "_delete", fails)
+            yield
+
+    return failing
+
+
+def test_a_folder_that_cannot_be_written_is_cleaned_later(query, read_only):
+    query.keep("first", 0, number=1)
+    with read_only():
         query.begin("second")
-        query.stale.look()
+        query.stale.look(now=True)
     assert kept(query) == [1]
-    query.stale.look()
+    query.stale.look(now=True)
     assert kept(query) == []
     [warning] = query.controller.stats().warnings
     assert "old files of kept records stay: Read-only file system" in str(warning)
@@ -158,10 +172,51 @@ def test_other_queries_and_operators_keep_their_files(query):
     one = PartFile(other, TaskId("other", QUERY, "4", 0, "aa", "first"))
     one.write(pa.RecordBatch.from_pydict({"n": [5]}))
     one.complete()
+    other = PartFile(query.folder, TaskId("work", QUERY[::-1], "4", 0, "aa", "first"))
+    other.write(pa.RecordBatch.from_pydict({"n": [6]}))
+    other.complete()
     query.begin("second", earlier="first")
-    assert kept(query) == [5]
+    assert kept(query) == [5, 6]
 
 
 def test_a_batch_job_has_no_runs(query):
     name = query.folder.file(TaskId("work", "", "execution 3", 0, "aa", "a group"))
     assert name == "penstock_batch=execution-3/work-app-aa-0.parquet"
+
+
+def test_files_that_could_not_be_removed_do_not_take_those_of_the_next_run_along(query, read_only):
+    query.keep("first", 0, number=1)
+    with read_only():
+        query.begin("second", earlier="first")
+    query.keep("second", 0, number=2)  # committed
+    query.unfinished = 5
+    query.begin("third", earlier="second", batch="5")
+    query.keep("third", 0, batch="5", number=3)
+    query.stale.look(now=True)
+    assert kept(query) == [2, 3]
+
+
+def test_a_batch_that_runs_a_third_time_is_looked_after_for_the_newest_run(query, read_only):
+    query.keep("first", 0, number=1)
+    with read_only():
+        query.begin("second", earlier="first")
+    query.keep("second", 0, number=2)
+    another = Query(query.folder.path)
+    query.controller, query.registration = another.controller, another.registration
+    query.begin("third", earlier="second")
+    query.keep("third", 0, number=3)
+    query.keep("second", 1, number=4)
+    query.stale.look(now=True)
+    assert kept(query) == [3]
+
+
+def test_files_of_tasks_that_do_not_know_their_run_stay_if_the_driver_hears_of_them_late(query):
+    query.keep("", 0, number=1)
+    query.begin("second", asked=False)
+    assert kept(query) == [1]
+
+
+def test_without_a_run_nothing_is_removed(query):
+    query.keep("first", 0, number=1)
+    query.begin("")
+    assert kept(query) == [1]

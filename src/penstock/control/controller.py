@@ -116,7 +116,7 @@ class Controller:
         with self._lock:
             self.run = run
             if again is not None:
-                self._ledger.forget(str(again))
+                self._ledger.repeat(str(again), run)
 
     def _published(self) -> Snapshot:
         """Return the newest snapshot of the policies."""

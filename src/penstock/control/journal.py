@@ -90,10 +90,10 @@ class Journal:
 
     def _keep(self, path: Path, line: str) -> None:
         """Append a line; a full disk must not stop the loop, and may have room again later."""
-        # A disk that was full may have kept the first half of a line.
-        start = "\n" if self._unwritten else ""
         try:
-            self._append(path, start + line)
+            # A disk that was full may have kept the first half of a line.
+            torn = self._unwritten and path.exists() and path.stat().st_size
+            self._append(path, "\n" + line if torn else line)
         except OSError as error:
             if self._unwritten == 0:
                 log.warning("the journal %s cannot be written for now: %s", path, error)

@@ -67,8 +67,7 @@ class Ledger:
         if task.run != before:
             if ended:
                 return False
-            self.forget(task.batch)
-            self._runs[task.batch] = task.run
+            self.repeat(task.batch, task.run)
         tasks = self._seen.setdefault(task.batch, set())
         trim(self._seen, _REMEMBERED)
         known = type(report).__name__, task.use, task.partition
@@ -99,8 +98,9 @@ class Ledger:
         self._tally.batches -= 1
         self._tally.remove(old.received, old.shed, old.records, failed=old.failed)
 
-    def forget(self, number: str) -> None:
+    def repeat(self, number: str, run: str) -> None:
         """Forget a batch that runs again in another run of the query; it is counted again."""
+        self._runs[number] = run
         self._seen.pop(number, None)
         self._failing.pop(number, None)
         old = self._batches.pop(number, None)

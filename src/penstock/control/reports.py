@@ -24,7 +24,7 @@ class TaskId:
         partition: number of a router, or of an instance.
         use: identity of the frame that the operator is applied to: a query may use an operator
             several times.
-        run: run of the query; tasks take the group of their job for it, which users may set.
+        run: run of the query; empty if it is unknown.
     """
 
     operator: str

@@ -57,6 +57,7 @@ class Answer(NamedTuple):
         failed: number of records of the batch on which the function failed, if the task asks.
         received: number of records of the batch, if the task asks; 0 if it is unknown.
         wanted: hashes of keys whose names a dashboard shows; mostly none.
+        run: run of the query; empty for a batch job.
     """
 
     query: str
@@ -65,11 +66,13 @@ class Answer(NamedTuple):
     failed: int = 0
     received: int = 0
     wanted: tuple[int, ...] = ()
+    run: str = ""
 
     def header(self) -> dict[str, Any]:
         """Return everything but the policies, for JSON."""
         more = {"failed": self.failed, "received": self.received, "wanted": self.wanted}
-        return {"query": self.query, "name": self.batch, **more, **self.snapshot.header()}
+        task = {"query": self.query, "name": self.batch, "run": self.run}
+        return {**task, **more, **self.snapshot.header()}
 
     @classmethod
     def of(cls, header: dict[str, Any], packed: bytes) -> "Answer":
@@ -81,6 +84,7 @@ class Answer(NamedTuple):
             failed=int(header["failed"]),
             received=int(header["received"]),
             wanted=tuple(map(int, header["wanted"])),
+            run=str(header["run"]),
         )
 
 

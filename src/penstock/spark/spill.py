@@ -6,6 +6,7 @@ whether a batch is final.
 """
 
 import hashlib
+import re
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ ERROR_ADDED = (ERROR, TRACEBACK, OPERATOR, INSTANCE)
 BATCH = "penstock_batch"
 
 
+# What follows the query in the name of a file: the mark of a run, frame and partition.
+_MARK = re.compile(r"([0-9a-f]{8})-[0-9a-f]+-\d+\.")
 # Spark does not read folders whose name begins with an underscore.
 NOTES = "_penstock"
 
@@ -37,8 +40,8 @@ def _short(query: str) -> str:
 
 
 def _mark(run: str) -> str:
-    """Return the part of names of files that tells runs apart; empty if the run is unknown."""
-    return hashlib.sha256(run.encode()).hexdigest()[:8] if run else ""
+    """Return the part of names of files that tells runs apart."""
+    return hashlib.sha256(run.encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -75,22 +78,24 @@ class Spill:
         with files.open_output_stream(f"{root}/{NOTES}/{_short(query)}") as stream:
             stream.write(checkpoint.encode())
 
-    def remove_other(self, query: str, batch: str, run: str) -> None:
-        """Remove the files of a batch that this run of the query did not write.
+    def remove_others(self, query: str, batch: str, run: str, *, unmarked: bool) -> None:
+        """Remove the files of a batch that other runs of the query wrote.
 
         Args:
             query: identity of the query.
             batch: number of the batch.
             run: run of the query that executes the batch.
+            unmarked: whether files go as well whose tasks did not know their run.
         """
-        kept = f"{self._prefix(query)}{_mark(run)}-" if run else None
+        prefix = self._prefix(query)
         for name, path in self._files_of(query, batch):
-            if kept is None or not name.startswith(kept):
+            mark = _MARK.match(name.removeprefix(prefix))
+            if unmarked if mark is None else mark[1] != _mark(run):
                 self._delete(path)
 
     def remove_of(self, query: str, batch: str, runs: Collection[str]) -> None:
         """Remove the files of a batch that some runs of the query wrote."""
-        prefixes = tuple(f"{self._prefix(query)}{_mark(run)}-" for run in runs if run)
+        prefixes = tuple(f"{self._prefix(query)}{_mark(run)}-" for run in runs)
         for name, path in self._files_of(query, batch):
             if name.startswith(prefixes):
                 self._delete(path)

@@ -44,6 +44,7 @@ class CheckpointFiles:
         self._checkpoints: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
         self._due_s: dict[str, tuple[float, float]] = {}
+        self.looks: list[Callable[[], None]] = []
         self._saver: threading.Thread | None = None
         self._idle = threading.Event()
         self._idle.set()
@@ -125,7 +126,7 @@ class CheckpointFiles:
     def save_aside(self, known: list[tuple[SparkSession, Controller]]) -> None:
         """Save costs that are due, on another thread: a slow store must not hold up the caller.
 
-        Nothing is saved while that thread is still at work.
+        That thread removes stale files, too. Nothing is saved while it is still at work.
         """
         if self._saver is None:
             self._saver = threading.Thread(target=self._save, name="penstock-save", daemon=True)
@@ -141,6 +142,8 @@ class CheckpointFiles:
                     self.save_if_due(spark, controller)
                 except Exception as error:  # the next look tries again
                     log.warning("%s: costs are not saved: %s", controller.name, first_line(error))
+            for look in self.looks:
+                look()
             self._idle.set()
 
     def close(self) -> None:

@@ -55,7 +55,7 @@ class ControlPlane:
         self._slots = SlotCounter()
         self.queries = Queries(spark)
         self._streams = Streams(spark)
-        self.stale_files = StaleFiles(self._files)
+        self.stale_files = StaleFiles(self._files, self._streams)
         self._notices = Notices()
         self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
@@ -131,22 +131,25 @@ class ControlPlane:
         self.server.close()
         MAILBOXES.pop(self._application, None)
 
-    def _controller(self, task: TaskId) -> Controller | None:
-        """Return the controller of a task's operator and query; None if it was removed."""
+    def _controller(self, task: TaskId, *, asks: bool) -> Controller | None:
+        """Return the controller of a task that asks or reports; None if its operator is closed."""
         registration = self.registry.get(task.operator)
         if registration is None:
             return None
         registration.used_s = time.monotonic()
+        ended = self._streams.has_ended(task.run)
         with registration.lock:
             known = registration.controllers.get(task.query)
+            if known is None and ended:  # the query goes on with another operator
+                return registration.stand_in(task.query)
             if known is None:
-                known = self._begin(registration, task)
+                known = self._begin(registration, task, asks=asks)
                 registration.controllers[task.query] = known
-            elif task.run and known.run != task.run and not self._streams.has_ended(task.run):
-                self._begin_run(registration, known, task)
+            elif task.run and known.run != task.run and not ended:
+                self._begin_run(registration, known, task, asks=asks)
             return known
 
-    def _begin(self, registration: Registration, task: TaskId) -> Controller:
+    def _begin(self, registration: Registration, task: TaskId, *, asks: bool) -> Controller:
         """Return the controller of an operator in a query that has just started.
 
         The caller holds the lock of the registration.
@@ -185,49 +188,39 @@ class ControlPlane:
             files.load(spark, controller, SNAPSHOT, into=controller.load)
         if registration.spill is not None:
             files.load(spark, controller, PIN, into=controller.load_pin)
-        self.stale_files.begin(registration, controller, task.batch)
-        self._warn_of_trigger(registration, controller)
+        self.stale_files.begin(registration, controller, task, asked=asks)
+        registration.warn_of_trigger(controller)
         return controller
 
-    def _begin_run(self, registration: Registration, controller: Controller, task: TaskId) -> None:
+    def _begin_run(
+        self, registration: Registration, controller: Controller, task: TaskId, *, asks: bool
+    ) -> None:
         """Go on with a query that was started again; its last batch may run again.
 
         The caller holds the lock of the registration.
         """
         again = self._files.batch_to_repeat(registration.spark, controller)
-        earlier = controller.run
         controller.begin_run(task.run, again)
         self.queries.begin(controller.query)
         if registration.recorder is not None:
             registration.recorder.forget(controller.query)
-        self.stale_files.begin(registration, controller, task.batch, earlier=earlier)
-
-    def _warn_of_trigger(self, registration: Registration, controller: Controller) -> None:
-        """Warn if records wait longer for the start of their batch than the target allows."""
-        target = registration.policies.target
-        if target is None or not controller.query:
-            return
-        interval_ms = internals.trigger_interval_ms(registration.spark, controller.query)
-        if interval_ms is not None and interval_ms > target.limit_ms:
-            controller.warn(
-                "trigger",
-                f"batches start every {interval_ms:g} ms, so records wait longer than the target "
-                f"({target}) allows before their batch starts; trigger more often",
-            )
+        self.stale_files.begin(registration, controller, task, asked=asks)
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         """Answer a router, or a task with failed records. Called on a thread of the channel."""
         try:
-            asked = (str(request[name]) for name in ("operator", "query", "batch", "run"))
-            operator, query, batch, run = asked
+            asked = ("operator", "query", "batch", "run")
+            operator, query, batch, run = (str(request[name]) for name in asked)
             task = self._streams.resolved(TaskId(operator, query, batch, 0, run=run))
-            controller = self._controller(task)
+            controller = self._controller(task, asks=True)
             if controller is None:
                 raise ConnectionError("the operator was closed")
             self._follow_slots(controller, task)
             wanted = self._unnamed(controller)
-            answer = Answer(task.query, task.batch, controller.snapshot(task.batch), wanted=wanted)
-            if "failed" not in request:
+            answer = Answer(
+                task.query, task.batch, controller.snapshot(task.batch), wanted=wanted, run=task.run
+            )
+            if "failed" not in request or self._streams.has_ended(task.run):
                 return answer
             self.flush()  # all routers have reported
             who = str(request["use"]), int(request["partition"])
@@ -279,7 +272,6 @@ class ControlPlane:
                 self._receive(report)
             if time.monotonic() - looked_s > _LOOK_S:
                 looked_s = time.monotonic()
-                self.stale_files.look()
                 self._files.save_aside(self._known())
             if time.monotonic() - cleaned_s > _CLEAN_S:
                 cleaned_s = time.monotonic()
@@ -295,16 +287,17 @@ class ControlPlane:
         try:
             report = unpack(packed)
             task = self._streams.resolved(report.task)
-            controller = self._controller(task)
+            controller = self._controller(task, asks=False)
             if controller is None:
                 return  # closed while a task of a stopped query was still running
             report = replace(report, task=task)
             registration = self.registry.get(task.operator)
-            if registration is not None and registration.recorder is not None:
+            ended = self._streams.has_ended(task.run)
+            if registration is not None and registration.recorder is not None and not ended:
                 registration.recorder.add(report)
             if isinstance(report, ExecutionReport) and self.name_readers:
                 controller.names.learn(report.names)
-            controller.observe(report, ended=self._streams.has_ended(task.run))
+            controller.observe(report, ended=ended)
             if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has just started, so the one before it has ended.
                 done = internals.last_batch(registration.spark, controller.query)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from penstock.control import Callbacks, Controller, Journal, OperatorPolicies
+from penstock.spark import internals
 from penstock.spark.driver.recorder import Recorder
 from penstock.spark.spill import Spill
 
@@ -61,6 +62,23 @@ class Registration:
         another one.
         """
         return f"{self.operator}-{self.policies.grouping.instances}"
+
+    def warn_of_trigger(self, controller: Controller) -> None:
+        """Warn if records wait longer for the start of their batch than the target allows."""
+        target = self.policies.target
+        if target is None or not controller.query:
+            return
+        interval_ms = internals.trigger_interval_ms(self.spark, controller.query)
+        if interval_ms is not None and interval_ms > target.limit_ms:
+            controller.warn(
+                "trigger",
+                f"batches start every {interval_ms:g} ms, so records wait longer than the target "
+                f"({target}) allows before their batch starts; trigger more often",
+            )
+
+    def stand_in(self, query: str) -> Controller:
+        """Return a controller for the last tasks of a run that has ended; it changes nothing."""
+        return Controller(self.name, query, self.policies, journal=Journal())
 
 
 class Registry:

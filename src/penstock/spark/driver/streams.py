@@ -37,15 +37,15 @@ class Streams:
         # Query and batch of an execution; None for a batch job.
         self._found: OrderedDict[str, tuple[str, str] | None] = OrderedDict()
         self._runs: OrderedDict[str, str] = OrderedDict()
-        # Runs that another run of the same query has followed; the value has no meaning.
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        # Queries of the runs that another run has followed.
+        self._ended: OrderedDict[str, str] = OrderedDict()
 
     def resolved(self, task: TaskId) -> TaskId:
         """Return the identity of a task with its query, batch and run, if it has a query."""
         found = self._with_query(task)
         if self.has_ended(found.run):
             return found
-        run = self.run_of(found.query, group=found.run)
+        run = self.run_of(found.query, found.run)
         # The last reports of a query may arrive after its end.
         return replace(found, run=run or self._runs.get(found.query, ""))
 
@@ -65,33 +65,41 @@ class Streams:
         return task if found is None else replace(task, query=found[0], batch=found[1])
 
     def note(self, report: str) -> None:
-        """Find the query of a report while its job still runs: ended executions are unknown."""
-        if f'"batch": "{_EXECUTION}' in report:
-            self._with_query(TaskId(**json.loads(report)["task"]))
+        """Find the query and the run of a report while its job still runs: later it is unknown."""
+        task = TaskId(**json.loads(report)["task"])
+        if task.run or task.batch.startswith(_EXECUTION):
+            self.resolved(task)
 
-    def run_of(self, query: str, group: str = "") -> str:
+    def run_of(self, query: str, run: str = "") -> str:
         """Return the run of an active query; empty if it is unknown.
 
         Args:
             query: identity of the query; empty for a batch job.
-            group: group of a job. Spark sets it to the run; users may set it to any other text.
+            run: run that a task of the query has named; it is probably the active one.
         """
-        if not query or self._runs.get(query) == group != "":
+        if not query or self._runs.get(query) == run != "":
             return self._runs.get(query, "")
         try:
-            run = internals.run_of(self._spark, query)
+            active = internals.run_of(self._spark, query)
         except JvmError:
             return ""
         with self._lock:
             before = self._runs.get(query)
-            if run and before and before != run:
-                self._ended[before] = None
+            if active in self._ended:  # another thread has heard of the next run meanwhile
+                return before or ""
+            if active and before and before != active:
+                self._ended[before] = query
                 trim(self._ended, _REMEMBERED)
-            if run or not before:
-                self._runs[query] = run
-            trim(self._runs, _REMEMBERED)
-        return run
+            if active or not before:
+                self._runs[query] = active
+                trim(self._runs, _REMEMBERED)
+        return active
 
     def has_ended(self, run: str) -> bool:
         """Whether another run of the same query has followed this one."""
         return run in self._ended
+
+    def ended_of(self, query: str) -> set[str]:
+        """Return the runs of a query that others have followed, as far as they are remembered."""
+        with self._lock:
+            return {run for run, of in self._ended.items() if of == query}

@@ -248,7 +248,7 @@ def control_of(spec: OperatorSpec, task: TaskId) -> Control:
         return Control(task, OperatorPolicies(spec.policies().grouping), None, str(error))
     _policies[spec.identity] = policies  # a snapshot replaces everything that they have learnt
     trim(_policies, _KEPT)
-    task = replace(task, query=answer.query, batch=answer.batch)
+    task = replace(task, query=answer.query, batch=answer.batch, run=answer.run)
     return Control(task, policies, answer.snapshot)
 
 
@@ -261,7 +261,8 @@ def resolved_task(spec: OperatorSpec, task: TaskId) -> tuple[TaskId, Snapshot | 
         answer = _answers_of(spec).get(task)
     except (OSError, PenstockError):
         return task, None
-    return replace(task, query=answer.query, batch=answer.batch), answer.snapshot
+    resolved = replace(task, query=answer.query, batch=answer.batch, run=answer.run)
+    return resolved, answer.snapshot
 
 
 def wanted_names(spec: OperatorSpec, task: TaskId) -> tuple[int, ...]:

@@ -48,13 +48,14 @@ class Answers:
     def get(self, task: TaskId) -> Answer:
         """Return the driver's answer for the batch of a task; raise OSError without an answer.
 
-        A batch that runs again in another run of its query is announced to the driver.
+        A batch that runs again in another run of its query is announced to the driver. A task that
+        does not know its run always asks: a stored answer may be of an earlier run.
         """
         own = self._folder / _name(task.operator, task.query)
         own.mkdir(parents=True, exist_ok=True)
         file = own / _name(task.batch, task.run)
         with _locked(own / _LOCK):
-            found = _read(file)
+            found = _read(file) if task.run or not task.query else None
             if found is None:
                 found = self._ask(task, own)
                 _write(file, found)

@@ -1,6 +1,7 @@
 """The identity of a running task: its operator, query, batch and partition."""
 
 import os
+from uuid import UUID
 
 from pyspark import TaskContext
 
@@ -18,9 +19,7 @@ def task_id(spec: OperatorSpec, partition: int) -> TaskId:
     """
     context = _context()
     query, batch = _batch_of(context, spec.use)
-    # Spark sets the group of a query's jobs to its run; users may set another one.
-    run = str(context.getLocalProperty("spark.jobGroup.id") or "")
-    return TaskId(spec.identity, query, batch, partition, spec.use, run)
+    return TaskId(spec.identity, query, batch, partition, spec.use, _run_of(context))
 
 
 def map_task_number() -> int:
@@ -53,6 +52,18 @@ def _batch_of(context: TaskContext, use: str) -> tuple[str, str]:
         return query, batch
     execution = context.getLocalProperty("spark.sql.execution.id")
     return "", f"execution {execution}" if execution else f"frame {use}"
+
+
+def _run_of(context: TaskContext) -> str:
+    """Return the run of a task's query; empty if it is unknown.
+
+    Spark sets the group of a query's jobs to the run, a UUID. Users may set any other text.
+    """
+    group = str(context.getLocalProperty("spark.jobGroup.id") or "")
+    try:
+        return str(UUID(group))
+    except ValueError:
+        return ""
 
 
 def executor_name() -> str:
