@@ -175,19 +175,25 @@ def refuse_other(name: str, value: object, kind: type[Any], hint: str = "") -> N
         raise PenstockError(f"{name} must be {article} {kind.__name__}{hint}; got {value!r}")
 
 
+# Tables of costs have single precision, and sums of squares must fit.
+_LARGEST = 1e18
+
+
 def non_negatives(name: str, values: npt.ArrayLike, length: int) -> Float64:
-    """Return the values as float64; refuse NaN, infinite and negative ones."""
+    """Return the values as float64; refuse NaN, infinite, huge and negative ones."""
     array = float64s(name, values, length)
     bad = _first_bad(array)
     if bad >= 0:
-        raise PenstockError(f"{name} must be finite and >= 0; got {array[bad]} at {bad}")
+        huge = _LARGEST < array[bad] < np.inf
+        limits = f"at most {_LARGEST:g}" if huge else "finite and >= 0"
+        raise PenstockError(f"{name} must be {limits}; got {array[bad]} at {bad}")
     return array
 
 
 @kernel
 def _first_bad(values: Float64) -> int:
     for i in range(values.size):
-        if not 0 <= values[i] < np.inf:
+        if not 0 <= values[i] <= _LARGEST:
             return i
     return -1
 

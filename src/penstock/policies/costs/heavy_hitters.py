@@ -123,7 +123,7 @@ def learn(
         found.mean_ms += difference * hits / found.hits
         if squares.size:
             squares[index[slot] - 1] += squares_ms2 + apart_ms2
-            if found.mean_ms > 0:
+            if found.mean_ms**2 > 0:  # the square of a tiny mean is 0
                 totals[RELATIVE2] += apart_ms2 / found.mean_ms**2
                 totals[RELATIVE] += 1
         if full:

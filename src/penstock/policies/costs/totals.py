@@ -57,7 +57,7 @@ def doubt(totals: Float64) -> float:
     else:
         within = typical_spread(totals)
         mean_ms = mean_of_rest(totals)
-        between = variance_of_rest(totals) / mean_ms**2 - within if mean_ms > 0 else 0.0
+        between = variance_of_rest(totals) / mean_ms**2 - within if mean_ms**2 > 0 else 0.0
     if within == 0:
         return 0.0
     return min(within / between, MOST_DOUBT) if between > 0 else MOST_DOUBT
