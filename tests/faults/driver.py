@@ -75,7 +75,7 @@ class Driver:
     def begin(self, query, place):
         """Make a query, and start it."""
         with self._lock:
-            self._query = queries.Query(self._spark, query, Path(place))
+            self._query, self._asked = None, (query, Path(place))
             self.restarts = 0
             self.resume()
 
@@ -162,9 +162,11 @@ class Driver:
 
     def _start(self):
         try:
+            if self._query is None:
+                self._query = queries.Query(self._spark, *self._asked)
             self._running = self._query.start()
         except Exception as error:
-            # The disk may be full: the supervisor tries again.
+            # The disk may be full, so that a query is refused: the supervisor tries again.
             self._running, self._failure = None, f"{error}\n{traceback.format_exc()}"
 
     def _supervise(self):

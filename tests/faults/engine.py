@@ -143,14 +143,12 @@ class Disk:
         size = f"-osize={_DISK_MB}m"
         self.mounted = mounts and can_mount() and _mount("-t", "tmpfs", size, "tmpfs", folder)
 
-    def fill(self) -> None:
-        """Leave no byte free."""
-        with (
-            (self.folder / "ballast").open("wb", buffering=0) as file,
-            contextlib.suppress(OSError),
-        ):
+    def fill(self) -> bool:
+        """Leave no byte free; return whether that worked: the disk may be read-only."""
+        with contextlib.suppress(OSError), (self.folder / "ballast").open("wb", 0) as file:
             while True:
                 file.write(b"\0" * 65_536)
+        return (self.folder / "ballast").exists()
 
     def read_only(self) -> bool:
         """Refuse all writing; return whether that worked: no file may be open for writing."""
@@ -243,6 +241,10 @@ class Engine:
         except HangError as hang:
             self.kill_driver()
             found = Account(wrong=[f"hang: {hang}"])
+        except Exception as error:
+            # A campaign of hours goes on, and reports it.
+            self.kill_driver()
+            found = Account(wrong=[f"{type(error).__name__}: {error}"])
         finally:
             run.end()
         if found.exact:

@@ -73,9 +73,8 @@ def _channel(mode):
 
 
 def disk_full(run, number):
-    if not run.disk.mounted:
+    if not run.disk.mounted or not run.disk.fill():
         return False
-    run.disk.fill()
     run.later(0.5 + number % 3, run.disk.heal)
     return True
 
