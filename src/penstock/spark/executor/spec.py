@@ -25,8 +25,8 @@ class OperatorSpec:
         destinations: numbers that the routing stage writes.
         use: identity of the frame that the operator is applied to.
         reads: columns that the routing stage gets, in their order.
-        asks: whether routers ask the driver in any case. It then removes files of failed records
-            of a batch that runs again, before any task writes new ones.
+        asks: whether routers ask the driver in any case, so that it hears of a run of the query
+            before tasks keep failed records.
         record: largest number of records that a task reports for a trace; 0 for none.
     """
 
