@@ -72,12 +72,12 @@ def client(address: Address, folders: list[str], barriers: tuple[Barrier, Barrie
     ready, go = barriers
     workers = [Answers(address, Path(folder)) for folder in folders]
     with ThreadPoolExecutor(len(workers)) as pool:
-        list(pool.map(lambda one: one.get(TaskId("op", "query", "warm", 0), ""), workers))
+        list(pool.map(lambda one: one.get(TaskId("op", "query", "warm", 0, run="run")), workers))
         for batch in range(ROUNDS):
             ready.wait()
             go.wait()
-            task = TaskId("op", "query", str(batch), 0)
-            list(pool.map(lambda one, task=task: one.get(task, ""), workers))
+            task = TaskId("op", "query", str(batch), 0, run="run")
+            list(pool.map(lambda one, task=task: one.get(task), workers))
 
 
 def snapshots(workers: int, entries: int, *, shared: bool) -> dict[str, float]:

@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 
 from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.control.reports import TaskId
+from penstock.errors import PenstockError
 from penstock.policies.grouping import RoundRobin
+from penstock.spark import spill
 from penstock.spark.driver import stale_files
 from penstock.spark.driver.registry import Registration
 from penstock.spark.driver.stale_files import StaleFiles
@@ -46,11 +48,11 @@ class Query:
             file.write(pa.RecordBatch.from_pydict({"n": [number]}))
         file.complete()
 
-    def begin(self, run, earlier="", batch="4", asked=True):
+    def begin(self, run, earlier="", batch="4", unmarked=True):
         """Let a task of a run ask or report, the first one that the driver hears of."""
         self.ended |= {earlier} - {""}
         task = TaskId("work", QUERY, batch, 0, "aa", run)
-        self.stale.begin(self.registration, self.controller, task, asked=asked)
+        self.stale.begin(self.registration, self.controller, task, unmarked=unmarked)
 
 
 @pytest.fixture
@@ -149,13 +151,13 @@ def read_only(monkeypatch):
     @contextlib.contextmanager
     def failing():
         with monkeypatch.context() as patched:
-            patched.setattr(Spill, "_delete", fails)
+            patched.setattr(Spill, "delete", fails)
             yield
 
     return failing
 
 
-def test_a_folder_that_cannot_be_written_is_cleaned_later(query, read_only):
+def test_a_folder_that_cannot_be_written_is_cleaned_later(query, read_only, caplog):
     query.keep("first", 0, number=1)
     with read_only():
         query.begin("second")
@@ -163,8 +165,7 @@ def test_a_folder_that_cannot_be_written_is_cleaned_later(query, read_only):
     assert kept(query) == [1]
     query.stale.look(now=True)
     assert kept(query) == []
-    [warning] = query.controller.stats().warnings
-    assert "old files of kept records stay: Read-only file system" in str(warning)
+    assert "old files of kept records stay for now: Read-only file system" in caplog.text
 
 
 def test_other_queries_and_operators_keep_their_files(query):
@@ -212,7 +213,7 @@ def test_a_batch_that_runs_a_third_time_is_looked_after_for_the_newest_run(query
 
 def test_files_of_tasks_that_do_not_know_their_run_stay_if_the_driver_hears_of_them_late(query):
     query.keep("", 0, number=1)
-    query.begin("second", asked=False)
+    query.begin("second", unmarked=False)
     assert kept(query) == [1]
 
 
@@ -220,3 +221,34 @@ def test_without_a_run_nothing_is_removed(query):
     query.keep("first", 0, number=1)
     query.begin("")
     assert kept(query) == [1]
+
+
+def test_a_look_that_fails_is_repeated_and_touches_no_file_of_a_later_run(query, read_only):
+    query.keep("first", 0, number=1)
+    with read_only():
+        query.begin("second", earlier="first")
+    query.keep("third", 0, number=3)  # before the driver hears of the third run
+    query.stale.look(now=True)
+    assert kept(query) == [3]
+
+
+def test_a_store_that_cannot_be_reached_is_no_failure_of_the_loop(query, monkeypatch):
+    def fails(*_, **__):
+        raise PenstockError("spill must be a folder; the store does not answer")
+
+    query.begin("second", earlier="first")
+    query.keep("first", 0, number=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(spill, "file_system", fails)
+        query.stale.look(now=True)
+        query.begin("third", earlier="second")
+    query.stale.look(now=True)
+    assert kept(query) == []
+
+
+def test_batches_that_cannot_be_cleaned_are_not_remembered_for_ever(query, read_only):
+    for batch in range(200):
+        query.keep("first", 0, batch=str(batch))
+        with read_only():
+            query.begin("second", earlier="first", batch=str(batch))
+    assert len(query.stale._chases) <= 64

@@ -77,8 +77,14 @@ def test_an_answer_that_is_late_does_not_end_the_newest_run(active):
     assert not known.has_ended("second")
 
 
-def test_without_the_jvm_the_last_known_run_counts(active):
+def test_without_the_jvm_a_task_is_believed(active):
     known, active.run = Streams(None), "first"
     resolved(known, "first")
     active.run = None
-    assert resolved(known, "second") == "first"
+    assert resolved(known, "second") == "second"
+    assert resolved(known, "") == "first"
+
+
+def test_what_is_no_report_has_no_task(active):
+    for text in ("", "{}", '{"task": 3}', '{"task": {"color": 1}}', "[1, 2]"):
+        assert Streams(None).task_of((text, b"")) is None

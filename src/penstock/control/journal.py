@@ -91,9 +91,7 @@ class Journal:
     def _keep(self, path: Path, line: str) -> None:
         """Append a line; a full disk must not stop the loop, and may have room again later."""
         try:
-            # A disk that was full may have kept the first half of a line.
-            torn = self._unwritten and path.exists() and path.stat().st_size
-            self._append(path, "\n" + line if torn else line)
+            self._append(path, line)
         except OSError as error:
             if self._unwritten == 0:
                 log.warning("the journal %s cannot be written for now: %s", path, error)
@@ -111,4 +109,5 @@ class Journal:
                     older.replace(path.with_name(f"{path.name}.{number + 1}"))
             path.replace(path.with_name(f"{path.name}.1"))
         with path.open("a") as file:
-            file.write(line)
+            # A disk that was full may have kept the first half of a line.
+            file.write(f"\n{line}" if self._unwritten and file.tell() else line)

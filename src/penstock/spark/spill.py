@@ -78,27 +78,30 @@ class Spill:
         with files.open_output_stream(f"{root}/{NOTES}/{_short(query)}") as stream:
             stream.write(checkpoint.encode())
 
-    def remove_others(self, query: str, batch: str, run: str, *, unmarked: bool) -> None:
-        """Remove the files of a batch that other runs of the query wrote.
+    def files_of_others(self, query: str, batch: str, run: str, *, unmarked: bool) -> set[str]:
+        """Return paths of the files of a batch that other runs of the query wrote.
 
         Args:
             query: identity of the query.
             batch: number of the batch.
             run: run of the query that executes the batch.
-            unmarked: whether files go as well whose tasks did not know their run.
+            unmarked: whether files count as well whose tasks did not know their run.
         """
-        prefix = self._prefix(query)
+        prefix, found = self._prefix(query), set()
         for name, path in self._files_of(query, batch):
             mark = _MARK.match(name.removeprefix(prefix))
             if unmarked if mark is None else mark[1] != _mark(run):
-                self._delete(path)
+                found.add(path)
+        return found
 
-    def remove_of(self, query: str, batch: str, runs: Collection[str]) -> None:
-        """Remove the files of a batch that some runs of the query wrote."""
+    def files_of(self, query: str, batch: str, runs: Collection[str]) -> set[str]:
+        """Return paths of the files of a batch that some runs of the query wrote."""
         prefixes = tuple(f"{self._prefix(query)}{_mark(run)}-" for run in runs)
-        for name, path in self._files_of(query, batch):
-            if name.startswith(prefixes):
-                self._delete(path)
+        return {path for name, path in self._files_of(query, batch) if name.startswith(prefixes)}
+
+    def delete(self, path: str) -> None:
+        """Remove a file, if it is still there."""
+        remove_file(file_system(self.path)[0], path)
 
     def _files_of(self, query: str, batch: str) -> list[tuple[str, str]]:
         """Return names and paths of a batch's files, also of those that are being written."""
@@ -106,9 +109,6 @@ class Spill:
         selector = fs.FileSelector(f"{root}/{BATCH}={batch}", allow_not_found=True)
         found = [(one.base_name.lstrip("."), one.path) for one in files.get_file_info(selector)]
         return [one for one in found if one[0].startswith(self._prefix(query))]
-
-    def _delete(self, path: str) -> None:
-        remove_file(file_system(self.path)[0], path)
 
 
 def file_system(path: str, *, argument: str = "spill") -> tuple[fs.FileSystem, str]:

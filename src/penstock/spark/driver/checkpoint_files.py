@@ -143,7 +143,10 @@ class CheckpointFiles:
                 except Exception as error:  # the next look tries again
                     log.warning("%s: costs are not saved: %s", controller.name, first_line(error))
             for look in self.looks:
-                look()
+                try:
+                    look()
+                except Exception as error:
+                    log.warning("stale files are not removed: %s", first_line(error))
             self._idle.set()
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ _LOOK_S = 0.5
 _FLUSH_S = 10.0
 _CLEAN_S = 30.0
 _UNUSED_S = 600.0
+# Reports, with their tasks as they were known when the reports arrived.
+_Delivered = list[tuple[TaskId | None, Packed]]
 
 
 class ControlPlane:
@@ -57,7 +59,7 @@ class ControlPlane:
         self._streams = Streams(spark)
         self.stale_files = StaleFiles(self._files, self._streams)
         self._notices = Notices()
-        self._inbox: queue.SimpleQueue[Reports | threading.Event | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Delivered | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
         self._application = spark.sparkContext.applicationId
         self._dropped: set[str] = set()
@@ -137,8 +139,8 @@ class ControlPlane:
         if registration is None:
             return None
         registration.used_s = time.monotonic()
-        ended = self._streams.has_ended(task.run)
         with registration.lock:
+            ended = self._streams.has_ended(task.run)
             known = registration.controllers.get(task.query)
             if known is None and ended:  # the query goes on with another operator
                 return registration.stand_in(task.query)
@@ -146,7 +148,7 @@ class ControlPlane:
                 known = self._begin(registration, task, asks=asks)
                 registration.controllers[task.query] = known
             elif task.run and known.run != task.run and not ended:
-                self._begin_run(registration, known, task, asks=asks)
+                self._begin_run(registration, known, task)
             return known
 
     def _begin(self, registration: Registration, task: TaskId, *, asks: bool) -> Controller:
@@ -188,13 +190,11 @@ class ControlPlane:
             files.load(spark, controller, SNAPSHOT, into=controller.load)
         if registration.spill is not None:
             files.load(spark, controller, PIN, into=controller.load_pin)
-        self.stale_files.begin(registration, controller, task, asked=asks)
+        self.stale_files.begin(registration, controller, task, unmarked=asks)
         registration.warn_of_trigger(controller)
         return controller
 
-    def _begin_run(
-        self, registration: Registration, controller: Controller, task: TaskId, *, asks: bool
-    ) -> None:
+    def _begin_run(self, registration: Registration, controller: Controller, task: TaskId) -> None:
         """Go on with a query that was started again; its last batch may run again.
 
         The caller holds the lock of the registration.
@@ -204,7 +204,8 @@ class ControlPlane:
         self.queries.begin(controller.query)
         if registration.recorder is not None:
             registration.recorder.forget(controller.query)
-        self.stale_files.begin(registration, controller, task, asked=asks)
+        # Tasks of this run that do not know it may have kept records already.
+        self.stale_files.begin(registration, controller, task, unmarked=False)
 
     def _answer(self, request: dict[str, Any]) -> Answer:
         """Answer a router, or a task with failed records. Called on a thread of the channel."""
@@ -268,8 +269,8 @@ class ControlPlane:
             if isinstance(reports, threading.Event):
                 reports.set()
                 continue
-            for report in reports:
-                self._receive(report)
+            for task, report in reports:
+                self._receive(task, report)
             if time.monotonic() - looked_s > _LOOK_S:
                 looked_s = time.monotonic()
                 self._files.save_aside(self._known())
@@ -279,14 +280,13 @@ class ControlPlane:
 
     def _deliver(self, reports: Reports) -> None:
         """Put reports into the inbox. Called by Spark's scheduler, which waits for it."""
-        for text, _ in reports:
-            self._streams.note(text)
-        self._inbox.put(reports)
+        self._inbox.put([(self._streams.task_of(one), one) for one in reports])
 
-    def _receive(self, packed: Packed) -> None:
+    def _receive(self, task: TaskId | None, packed: Packed) -> None:
         try:
             report = unpack(packed)
-            task = self._streams.resolved(report.task)
+            if task is None:
+                return
             controller = self._controller(task, asks=False)
             if controller is None:
                 return  # closed while a task of a stopped query was still running
@@ -321,7 +321,8 @@ class ControlPlane:
             and time.monotonic() - one.used_s > _UNUSED_S
             and not any(self._streams.run_of(query) for query in [*one.controllers])
         ]
-        self._save_and_remove(unused)
+        if unused:
+            self._save_and_remove(unused)
         self._dropped &= {one.operator for one in self.registry.all()}
 
     def _save_and_remove(self, registrations: list[Registration]) -> None:

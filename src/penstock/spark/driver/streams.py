@@ -9,7 +9,7 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from penstock.control.newest import trim
-from penstock.control.reports import TaskId
+from penstock.control.reports import Packed, TaskId
 from penstock.errors import first_line
 from penstock.spark import internals
 from penstock.spark.internals import JvmError
@@ -47,7 +47,7 @@ class Streams:
             return found
         run = self.run_of(found.query, found.run)
         # The last reports of a query may arrive after its end.
-        return replace(found, run=run or self._runs.get(found.query, ""))
+        return replace(found, run=run or found.run or self._runs.get(found.query, ""))
 
     def _with_query(self, task: TaskId) -> TaskId:
         if task.query or not task.batch.startswith(_EXECUTION):
@@ -64,11 +64,15 @@ class Streams:
             found = self._found[task.batch]
         return task if found is None else replace(task, query=found[0], batch=found[1])
 
-    def note(self, report: str) -> None:
-        """Find the query and the run of a report while its job still runs: later it is unknown."""
-        task = TaskId(**json.loads(report)["task"])
-        if task.run or task.batch.startswith(_EXECUTION):
-            self.resolved(task)
+    def task_of(self, report: Packed) -> TaskId | None:
+        """Return the task of a report while its job still runs: later its run is unknown.
+
+        What is no report has no task.
+        """
+        try:
+            return self.resolved(TaskId(**json.loads(report[0])["task"]))
+        except (KeyError, TypeError, ValueError):
+            return None
 
     def run_of(self, query: str, run: str = "") -> str:
         """Return the run of an active query; empty if it is unknown.
