@@ -19,6 +19,8 @@ VERSIONS ?= 4.1.0 4.1.4 4.2.0 4.2.1 4.3.0
 SHAPES ?= 300
 SEED ?= 1000
 MINUTES ?= 30
+# Batches of the query whose memory, files and durations must stay flat.
+BATCHES ?= 10000
 # Modules that `make mutants` changes, and mutants of each of them.
 MODULES ?= policies control sim
 MUTANTS ?= 6
@@ -32,9 +34,10 @@ demo: $(INSTALLED) java  ## Run the main job: a stream with Spark's own shuffle,
 test: $(READY) java  ## Run all tests, those on real Spark too
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 
-soak: $(READY) java  ## Run the long tests: faults, random queries, more random inputs, all scripts
+soak: $(READY) java  ## Run the long tests: faults, endurance, random queries and inputs, all scripts
 	PYTHONPATH=tests $(BIN)/python -m faults --minutes $(MINUTES) --shrink --results docs/guide/guarantees.jsonl
 	$(BIN)/python docs/guide/update_guarantees.py
+	PYTHONPATH=tests $(BIN)/python -m endurance --batches $(BATCHES)
 	PENSTOCK_CODEGEN=1 $(BIN)/python -m pytest -m spark -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 	PENSTOCK_CODEGEN=1 PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests

@@ -46,8 +46,9 @@ class Rotated(penstock.placement.Placer):
     offset = 0
 
     def place(self, cluster):
-        groups = np.arange(cluster.key_groups, dtype=np.int64)
-        return (groups + Rotated.offset) % cluster.workers, f"rotated by {Rotated.offset}"
+        staying = np.flatnonzero(cluster.live)
+        groups = np.arange(cluster.key_groups) + Rotated.offset
+        return staying[groups % staying.size], f"rotated by {Rotated.offset}"
 
 
 def worker(place, bad_every=0):

@@ -6,14 +6,17 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 import pytest
 from flows import NUMBERED, WAIT_S, drop, numbered, some_files, source
+from pyspark.errors import StreamingQueryException
 
 import penstock
 from penstock.control.key_names import KeyNames
 from penstock.spark.driver import pages
 from penstock.spark.driver.control_plane import ControlPlane
+from penstock.spark.driver.queries import Queries, QueryState
 from penstock.spark.driver.sampler import CURVES, BatchNow
 
 pytestmark = pytest.mark.spark
@@ -163,7 +166,8 @@ def test_names_of_hot_keys_leave_the_executors_only_if_a_page_shows_them(spark, 
         assert op.stats().batches == number
 
     def shown(page):
-        (operator,) = data(page.url, query=query.id)["selected"]["operators"]
+        # Each page looks once a second: it may not have seen the operator yet.
+        (operator,) = until(lambda: data(page.url, query=query.id)["selected"]["operators"])
         return {one["name"] for one in operator["hot_keys"]}
 
     query = stream.start()
@@ -172,7 +176,6 @@ def test_names_of_hot_keys_leave_the_executors_only_if_a_page_shows_them(spark, 
             batch(1)
             batch(2)
             with penstock.dashboard(show_keys=True) as named:
-                until(lambda: data(named.url, query=query.id)["selected"]["operators"])
                 assert shown(named) == {None}
                 batch(3)
                 expected = {hostile[:-1] + "\ufffd", "b" * 79 + "…", "null"}
@@ -186,6 +189,27 @@ def test_names_of_hot_keys_leave_the_executors_only_if_a_page_shows_them(spark, 
     finally:
         query.stop()
         op.close()
+
+
+def test_a_query_that_ends_while_it_is_looked_at_keeps_its_name_and_failure(spark, tmp_path):
+    def broken(rows, number):
+        raise ValueError("no such sink")
+
+    drop(tmp_path / "in", [{"entity": "a", "n": 1}])
+    queries = Queries(spark)
+    stream = source(spark, tmp_path / "in").writeStream.foreachBatch(broken).queryName("quick")
+    query = stream.start()
+    assert queries.begin(str(query.id)) == "quick"
+    with pytest.raises(StreamingQueryException, match="no such sink"):
+        query.awaitTermination(WAIT_S)
+    assert queries.begin(str(query.id)) == "quick"  # a late report
+    (state,) = queries.states()
+    assert (state.name, state.active) == ("quick", False)
+    assert "foreach batch" in state.failure
+    # A query that nobody saw running has no name.
+    other = str(uuid.uuid4())
+    assert queries.begin(other) == other
+    assert queries.states()[-1] == QueryState(other, other, active=False)
 
 
 def test_an_attached_query_opens_a_dashboard_that_ends_with_it(spark):

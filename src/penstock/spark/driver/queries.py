@@ -58,20 +58,32 @@ class Queries:
         """
         if not query:
             return ""
-        name, execution = query, None
+        follows = self._follow(query)
+        with self._lock:
+            if not follows and query not in self._known:  # it has ended already
+                self._remember(QueryState(query, query, active=False))
+            return self._known[query].name
+
+    def _follow(self, query: str) -> bool:
+        """Follow a query; return whether it runs."""
         try:
             execution = internals.execution_of(self._spark, query)
             name = internals.name_of(execution) or query
         except JvmError:
-            pass  # it has ended already
+            return False
+        if execution is None:
+            return False
         with self._lock:
-            self._known[query] = QueryState(query, name, active=execution is not None)
-            self._known.move_to_end(query)
-            if execution is not None:
-                self._executions[query] = execution
-            trim(self._known, _REMEMBERED)
+            self._remember(QueryState(query, name))
+            self._executions[query] = execution
             self._executions = {k: v for k, v in self._executions.items() if k in self._known}
-        return name
+        return True
+
+    def _remember(self, state: QueryState) -> None:
+        """Remember the newest state of a query. The caller holds the lock."""
+        self._known[state.query] = state
+        self._known.move_to_end(state.query)
+        trim(self._known, _REMEMBERED)
 
     def follow_all(self) -> None:
         """Follow all queries of the application that run, with operators or without."""
@@ -82,7 +94,7 @@ class Queries:
         with self._lock:
             followed = set(self._executions)
         for query in sorted(active - followed):
-            self.begin(query)
+            self._follow(query)  # unless it has just ended
 
     def progress(self) -> dict[str, dict[str, Any]]:
         """Return the newest progress of each followed query; of one that has just ended, too."""

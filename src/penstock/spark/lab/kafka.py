@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -27,7 +27,6 @@ _HOST = "127.0.0.1"
 # A busy machine may take minutes for what takes seconds otherwise.
 _START_S = 240.0
 _STOP_S = 20.0
-_LOG = "broker.log"
 # A JVM that lives for a moment needs no optimised code.
 _ONCE = "-XX:TieredStopAtLevel=1"
 _PROPERTIES = """\
@@ -73,6 +72,7 @@ class KafkaBroker(Service):
         self.address = ""
         self._guards: list[subprocess.Popen[bytes]] = []
         self._folder: Path | None = None
+        self._printed: IO[bytes] | None = None
         self._topics: Topics | None = None
 
     @property
@@ -94,6 +94,8 @@ class KafkaBroker(Service):
         """Start the broker, and wait until it answers."""
         jars = broker_jars()
         folder = self._folder = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        # Not a file of the folder: guards remove that before anybody could read why Kafka failed.
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - `stop` closes it
         port, controller = free_port(), free_port()
         self.address = f"{_HOST}:{port}"
         properties = folder / "server.properties"
@@ -106,7 +108,7 @@ class KafkaBroker(Service):
         formatting = ["kafka.tools.StorageTool", "format", "--cluster-id", identity, "--config"]
         try:
             self._format(folder, [*java, _ONCE, *formatting, str(properties)])
-            running = self._launch(folder, folder, [*java, "kafka.Kafka", str(properties)])
+            running = self._launch(folder, [*java, "kafka.Kafka", str(properties)])
             self._topics = Topics(self.address)
             self._wait(running, self._topics)
         except BaseException:
@@ -129,21 +131,23 @@ class KafkaBroker(Service):
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+        if self._printed is not None:
+            self._printed.close()
+            self._printed = None
 
     def _format(self, folder: Path, command: list[str]) -> None:
-        if self._launch(folder, folder / "nothing", command).wait(_START_S):
-            raise PenstockError(f"Kafka's storage cannot be formatted: {_said(folder)}")
+        if self._launch(folder / "nothing", command).wait(_START_S):
+            raise PenstockError(f"Kafka's storage cannot be formatted: {self._last_lines()}")
 
-    def _launch(self, folder: Path, remove: Path, command: list[str]) -> subprocess.Popen[bytes]:
+    def _launch(self, remove: Path, command: list[str]) -> subprocess.Popen[bytes]:
         """Start a command under a guard, which removes a folder at the end."""
-        with (folder / _LOG).open("ab") as output:
-            started = subprocess.Popen(  # noqa: S603 - Kafka's own programs
-                [sys.executable, "-I", "-S", guard.__file__, str(remove), *command],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        started = subprocess.Popen(  # noqa: S603 - Kafka's own programs
+            [sys.executable, "-I", "-S", guard.__file__, str(remove), *command],
+            stdin=subprocess.PIPE,
+            stdout=self._printed,
+            stderr=self._printed,
+            start_new_session=True,
+        )
         self._guards.append(started)
         return started
 
@@ -153,8 +157,14 @@ class KafkaBroker(Service):
         while time.monotonic() < end_s and running.poll() is None:
             if topics.answers():
                 return
-        said = _said(self._folder) if self._folder is not None else ""
-        raise PenstockError(f"Kafka did not start (it has {_START_S:g} s): {said}")
+        raise PenstockError(f"Kafka did not start (it has {_START_S:g} s): {self._last_lines()}")
+
+    def _last_lines(self) -> str:
+        if self._printed is None:
+            return "it is not running"
+        self._printed.seek(0)
+        text = self._printed.read().decode(errors="replace")
+        return " ".join(text.strip().splitlines()[-3:]) or "it printed nothing"
 
 
 def add_connector(spark: SparkSession) -> None:
@@ -164,9 +174,3 @@ def add_connector(spark: SparkSession) -> None:
     """
     for jar in connector_jars():
         spark.sql(f"ADD JAR '{jar}'")
-
-
-def _said(folder: Path) -> str:
-    log = folder / _LOG
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return " ".join(text.strip().splitlines()[-3:]) or "it printed nothing"
