@@ -10,16 +10,10 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.spark.lab import session
-from short_lived_jvms import interpreted, share_classes, start_fast
+from short_lived_jvms import CHECKPOINTS, interpreted, share_classes, start_fast
 
 # Scripts that tests run in processes of their own, and files like this one: they have no doctests.
 collect_ignore_glob = ["spark/jobs/*", "conftest.py", "*/conftest.py"]
-
-# The usual manager of checkpoint files starts a process (`readlink`) for each file that it looks at
-# on a local disk, which takes a fifth of the time of streaming tests. Jobs on clusters use it.
-CHECKPOINT_FILES = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,7 +93,7 @@ def spark():
     started = session(
         "local[2]",
         "penstock-tests",
-        spark__sql__streaming__checkpointFileManagerClass=CHECKPOINT_FILES,
+        **CHECKPOINTS,
         # Jobs in processes of their own generate code; here only `make soak` does.
         **interpreted(),
     )

@@ -14,18 +14,23 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+# Hadoop starts a process for each file that it makes; VFORK needs no helper for that.
+_ANY = "-XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 # The best code would come too late. Code that Spark once needed shall stay: by default this level
 # has so little room for it that a JVM of some minutes drops and compiles the same code all the
-# time. Hadoop starts a process for each file that it makes;
-# VFORK needs no helper for that.
-SHORT_LIVED = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-XX:InitialRAMPercentage=5 -Djdk.lang.Process.launchMechanism=VFORK"
-)
+# time.
+SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_ANY}"
 # Spark compiles code for each query, which takes a third of the computing time of short queries.
 INTERPRETED = {
     "spark__sql__codegen__factoryMode": "NO_CODEGEN",
     "spark__sql__codegen__wholeStage": "false",
+}
+# The usual manager of checkpoint files starts a process (`readlink`) for each file that it looks at
+# on a local disk, which takes a fifth of the time of streaming tests. Jobs on clusters use it.
+CHECKPOINTS = {
+    "spark__sql__streaming__checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
 }
 # A session, a query, tasks in Python and operators: what almost all tests need.
 _LESSON = """
@@ -53,6 +58,11 @@ _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 def start_fast() -> None:
     """Set the options of all JVMs to come, unless the caller has options of his own."""
     os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
+
+
+def run_long() -> None:
+    """Set options for JVMs that run for an hour, and so need the best code."""
+    os.environ.setdefault("JDK_JAVA_OPTIONS", _ANY)
 
 
 def share_classes() -> None:

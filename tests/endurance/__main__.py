@@ -24,7 +24,7 @@ from endurance.probes import heap_mb, size_mb, used
 from endurance.slopes import slope
 from penstock.spark.lab import StandaloneCluster, session
 from penstock.spark.lab.clusters import descendants, executors_under
-from short_lived_jvms import interpreted, share_classes, start_fast
+from short_lived_jvms import CHECKPOINTS, interpreted, run_long
 
 # Growth from the first tenth to the end that counts as flat. A leak of one object of 1 KB a batch
 # is 9 MB in 10,000 batches.
@@ -63,6 +63,7 @@ class Soak:
             spark__ui__retainedJobs="200",
             spark__ui__retainedStages="200",
             spark__ui__retainedTasks="2000",
+            **CHECKPOINTS,
             **interpreted(),
         )
         self._query = work.QUERIES[query](folder)
@@ -194,8 +195,7 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     options = _options()
-    start_fast()
-    share_classes()
+    run_long()
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="penstock-endurance-") as folder,

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from outside import NUMBERS, accepted_or_refused
 
 from penstock.control import Controller, Journal, OperatorPolicies, Snapshot
 from penstock.control.reports import (
@@ -32,8 +33,6 @@ from penstock.errors import PenstockError
 from penstock.policies import codec
 from penstock.policies.feedback import measure
 from penstock.policies.grouping import Consistent, Factoring, Grouping, KeyHash
-from penstock.policies.placement import Cluster, LocalSearch
-from penstock.policies.scaling import History, Observed, Preventive, Topology
 from penstock.policies.seeds import SecretSeed
 from penstock.policies.shedding import LoadAware, average
 from penstock.spark.channel import Answer, ControlServer, fetch
@@ -45,9 +44,6 @@ ANY_JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
     max_leaves=12,
 )
-NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from(
-    [0.0, -0.0, -1.0, math.nan, math.inf, -math.inf, 5e-324, 1.8e308]
-)
 PIN = {"version": 1, "name": "penstock-pin"}
 DEEP = "[" * 100_000
 
@@ -56,15 +52,6 @@ def sealed(header: bytes, body: bytes = b"") -> bytes:
     """Bytes in the form of a snapshot, with a checksum that fits."""
     data = header + body
     return struct.pack("<8sII", codec.MAGIC, len(header), zlib.crc32(data)) + data
-
-
-def accepted_or_refused(function, *arguments):
-    """Call a function; a refusal has one line."""
-    try:
-        return function(*arguments)
-    except PenstockError as error:
-        assert "\n" not in str(error)
-        return None
 
 
 def policies():
@@ -264,35 +251,3 @@ def test_any_parameter_of_a_grouping_is_accepted_or_refused(data):
     made = accepted_or_refused(lambda: Grouping.named(name, **params))
     if made is not None:
         assert accepted_or_refused(made.route, np.arange(5)) is not None
-
-
-@given(data=st.data(), periods=st.integers(1, 6))
-def test_any_history_gets_a_plan_or_a_refusal(data, periods):
-    numbers = st.lists(NUMBERS, min_size=periods, max_size=periods)
-    fields = ("received", "processed", "emitted", "cost_ms")
-
-    def plan():
-        drawn = {name: np.array(data.draw(numbers)) for name in fields}
-        observed = Observed(**drawn, pending=data.draw(NUMBERS), degree=2)
-        history = History(1_000.0, {"op": observed})
-        return Preventive(max_degree=9).plan(Topology.linear("op"), history)
-
-    found = accepted_or_refused(plan)
-    if found is not None:
-        assert all(1 <= degree <= 9 for degree in found.degrees.values())
-
-
-@given(data=st.data(), groups=st.integers(0, 8), workers=st.integers(0, 4))
-def test_any_cluster_gets_a_placement_or_a_refusal(data, groups, workers):
-    loads = data.draw(st.lists(NUMBERS, min_size=groups, max_size=groups))
-    where = data.draw(st.lists(st.integers(-1, workers), min_size=groups, max_size=groups))
-
-    def place():
-        cluster = Cluster(
-            load=np.array(loads),
-            placement=np.array(where, dtype=np.int64),
-            capacity=np.ones(workers),
-        )
-        return LocalSearch(max_migrations=3).plan(cluster)
-
-    accepted_or_refused(place)

@@ -1,6 +1,7 @@
 """Two journals side by side: the work of tasks in each batch, or the cost of a record."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from penstock.policies.kernels import Float64
 _SAME_SIZE = 0.10
 # The first batch starts Python workers; it is left out if there are several.
 _FIRST = 1
+# No measured number is larger.
+_LARGEST = 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +67,15 @@ def read_journal(path: str | Path, name: str | None = None) -> JournalRun:
     for entry in _entries(Path(path)):
         if entry["kind"] != "observation":
             continue
-        if "instance" in entry and "busy_ms" in entry:
+        numbers = [_number(entry.get(one)) for one in ("instance", "busy_ms", "records")]
+        cost_ms = _number(entry.get("cost_ms"))
+        if not np.isnan(numbers).any():
             batch = tasks[str(entry.get("operator"))].setdefault(str(entry.get("batch")), {})
-            own = batch.setdefault(int(entry["instance"]), [0.0, 0.0])
-            own[0] += float(entry["busy_ms"])
-            own[1] += float(entry.get("records", 0))
-        elif entry.get("cost_ms") is not None:
-            costs_ms[str(entry.get("query"))].append(float(entry["cost_ms"]))
+            own = batch.setdefault(int(numbers[0]), [0.0, 0.0])
+            own[0] += numbers[1]
+            own[1] += numbers[2]
+        elif not np.isnan(cost_ms):
+            costs_ms[str(entry.get("query"))].append(cost_ms)
     found = {one: len(batches) for one, batches in tasks.items()}
     found |= {one: len(own) for one, own in costs_ms.items() if one not in found}
     if not found:
@@ -161,6 +166,12 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
         with file.open("rb") as opened:
             # The last line of a running query may be cut.
             yield from (entry for line in opened if (entry := _entry(line)) is not None)
+
+
+def _number(value: object) -> float:
+    """Return a measured number; NaN for anything else, such as a value of a damaged line."""
+    usable = isinstance(value, int | float) and 0 <= value <= _LARGEST
+    return float(value) if usable else math.nan  # type: ignore[arg-type]
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:

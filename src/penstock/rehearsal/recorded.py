@@ -17,6 +17,8 @@ from penstock.sim.workloads import Stream
 _WITHOUT_FIRST = 4
 # Records that are simulated at most; of a longer trace the newest batches are taken.
 _MOST_RECORDS = 500_000
+# A batch is rehearsed as a whole, record by record.
+_LARGEST_BATCH = 10_000_000
 # Arrivals that are older on average are times of events, not of arrivals.
 _OLDEST_MS = 24 * 3600 * 1000.0
 _TASK_MS = 10.0
@@ -100,6 +102,12 @@ def recorded(trace: Trace) -> Recorded:
     batches = batches[-fitting:]
     if not sum(one.keys.size for one in batches):
         raise PenstockError("TRACE must have records; all of its batches are empty")
+    largest = max(float(one.weight.sum()) for one in batches)
+    if largest > _LARGEST_BATCH:
+        raise PenstockError(
+            f"TRACE has a batch of {largest:,.0f} records; batches of at most "
+            f"{_LARGEST_BATCH:,} records can be rehearsed: record smaller ones"
+        )
     last = batches[-1].numbers
     names, workers, speeds = _workers(batches)
     parts = [_expanded(one, names, speeds) for one in batches]

@@ -13,6 +13,7 @@ from pyarrow import fs
 from penstock.control.trace import METADATA, SCHEMA, VERSION, BatchNumbers
 from penstock.errors import PenstockError, first_line
 from penstock.policies.kernels import Bool, Float64, Int64
+from penstock.rehearsal.intact import columns_of, numbers_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,22 +141,25 @@ def _read(files: fs.FileSystem, name: str) -> RecordedBatch:
     metadata = (table.schema.metadata or {}).get(METADATA)
     if metadata is None:
         raise pa.ArrowInvalid("it is not of a trace")
-    fields = json.loads(metadata)
+    try:
+        fields = json.loads(metadata)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise pa.ArrowInvalid("its numbers are no JSON object")
     if fields.get("version") != VERSION or not set(SCHEMA.names) <= set(table.schema.names):
         raise PenstockError(
-            f"TRACE has form {fields.get('version')}, this version of Penstock reads {VERSION}; "
+            f"TRACE has form {fields.get('version')!r}, this version of Penstock reads {VERSION}; "
             "record again, or use the version that wrote it"
         )
-    if fields["before"] is not None:
-        fields["before"] = tuple(fields["before"])
-    columns = {one: table[one].to_numpy() for one in SCHEMA.names if one != "executor"}
+    columns = columns_of(table)
     return RecordedBatch(
-        numbers=BatchNumbers(**fields),
+        numbers=numbers_of(fields),
         keys=columns["key"],
         sizes=columns["size"],
         costs_ms=columns["cost_ms"],
         arrival_ms=columns["arrival_ms"],
         shed=columns["shed"],
         weight=columns["weight"],
-        executors=np.array(table["executor"].to_pylist(), dtype=object),
+        executors=columns["executor"],
     )
