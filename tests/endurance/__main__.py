@@ -7,6 +7,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from endurance import work
 from endurance.pictures import draw
 from endurance.probes import heap_mb, size_mb, used
 from endurance.slopes import slope
+from penstock.control.newest import trim
 from penstock.spark.lab import StandaloneCluster, session
 from penstock.spark.lab.clusters import descendants, executors_under
 from short_lived_jvms import CHECKPOINTS, interpreted, run_long
@@ -30,6 +32,7 @@ from short_lived_jvms import CHECKPOINTS, interpreted, run_long
 # is 9 MB in 10,000 batches.
 SHARE = 0.05
 SAMPLES = 100
+RECENT = 100  # batches whose median duration is sampled
 _HANG_S = 120.0
 # The number of executors changes this often in a run.
 _CHANGES = 10
@@ -68,8 +71,7 @@ class Soak:
         )
         self._query = work.QUERIES[query](folder)
         self.samples: list[dict[str, float]] = []
-        self._times_ms: dict[int, float] = {}
-        self._cpu_s: dict[int, float] = {}
+        self._times_ms: OrderedDict[int, float] = OrderedDict()
 
     def run(self, batches: int, shown: Callable[[int], None]) -> dict[str, object]:
         """Run the query for some batches, and return its account."""
@@ -120,6 +122,7 @@ class Soak:
         """Keep the durations of new batches; return the number of batches."""
         for one in query.recentProgress:
             self._times_ms[one.batchId] = float(one.durationMs.get("triggerExecution", 0))
+        trim(self._times_ms, RECENT)
         return max(self._times_ms, default=-1) + 1
 
     def _sample(self, done: int) -> dict[str, float]:
@@ -127,10 +130,9 @@ class Soak:
         python, jvm = used(os.getpid()), used(self._jvm())
         executors = [pid for one in self._cluster._processes for pid in executors_under(one.pid)]
         workers = self._workers(executors)
-        recent = [ms for batch, ms in self._times_ms.items() if batch >= done - 100]
         found = {
             "batches": done,
-            "batch ms": statistics.median(recent),
+            "batch ms": statistics.median(self._times_ms.values()),
             "driver: Python MB": python.mb,
             "driver: JVM heap MB": heap_mb(self._jvm()),
             "driver: threads": python.threads + jvm.threads,

@@ -196,6 +196,16 @@ def test_records_that_wait_too_long_leave_no_slack(clock):
     assert clock.released(1, busy=True, batch="8", waiting_ms=999.0) == 1
 
 
+def test_more_files_are_released_while_slack_lasts_and_one_after_that(clock):
+    (first,) = (clock.path / "penstock_batch=0").glob("[!.]*.parquet")
+    for number in range(20, 60):
+        copy = first.with_name(f"{first.name.rpartition('-')[0]}-{number}.parquet")
+        copy.write_bytes(first.read_bytes())
+    waits = {str(batch): 100.0 for batch in range(8, 15)} | {"15": 1_500.0, "16": 100.0}
+    released = [clock.released(1, busy=True, batch=b, waiting_ms=ms) for b, ms in waits.items()]
+    assert released == [1, 1, 2, 2, 4, 4, 8, 0, 1]
+
+
 def test_a_query_that_has_ended_releases_nothing(clock):
     clock.batch = BatchStats("7", received=1, shed=0, processed=1, waiting_ms=0.0)
     assert clock.released(30, busy=None) == 0

@@ -20,6 +20,8 @@ from penstock.spark.spill import BATCH, NOTES, file_system
 log = logging.getLogger("penstock")
 
 READY = "-replay"
+# Batches after which a released file has shown its effect; files that are released at once.
+_SHOWN, _MOST_FILES = 2, 64
 # Folder of a batch of a streaming query; file of one of its tasks: operator, query, run (older
 # versions had none), frame, task.
 _RUN = "(?:[0-9a-f]{8}-)?"
@@ -95,11 +97,41 @@ def has_slack(last: BatchStats, limit_ms: float | None) -> bool:
     return not last.shed and (limit_ms is None or not last.waiting_ms > limit_ms / 2)
 
 
-class Releaser:
-    """Moves one file at a time, when the operator has slack.
+class Pace:
+    """How many files are released at a time: one at first, then twice as many again and again.
 
-    A batch with slack releases one file: the next batch shows its effect. A query that works on no
-    batch for a while is idle, and releases one file, too.
+    A file that is released during a batch is read by the next one. So two batches with slack must
+    follow before the number doubles. A batch without slack starts again from one file.
+
+    Example:
+        >>> pace = Pace()
+        >>> [pace.files_with_slack() for _ in range(6)]
+        [1, 1, 2, 2, 4, 4]
+        >>> pace.no_slack()
+        >>> pace.files_with_slack()
+        1
+    """
+
+    def __init__(self) -> None:
+        self._calm = 0
+
+    def files_with_slack(self) -> int:
+        """Return the number of files to release after a batch with slack."""
+        files = 2 ** (self._calm // _SHOWN)
+        if files < _MOST_FILES:
+            self._calm += 1
+        return files
+
+    def no_slack(self) -> None:
+        """Start again: the operator has too little time."""
+        self._calm = 0
+
+
+class Releaser:
+    """Moves files when the operator has slack, few at first.
+
+    A batch with slack releases files, and so does a query that works on no batch for a while.
+    `Pace` has their number.
 
     Args:
         spark: session of the replay.
@@ -126,6 +158,7 @@ class Releaser:
         self._limit_ms = limit_ms
         self._every_s = every_s
         self._batch = ""
+        self._pace = Pace()
         self._quiet_since_s = time.monotonic()
         self._stop = threading.Event()
 
@@ -161,7 +194,7 @@ class Releaser:
         return False
 
     def _look(self, stats: OperatorStats) -> None:
-        """Release a file if the newest batch had slack, or if the query is idle."""
+        """Release files if the newest batch had slack, or if the query is idle."""
         last, busy = stats.last, internals.is_busy(self._spark, stats.query)
         if last is None or busy is None:
             return  # nothing has run yet, or the query has ended
@@ -170,12 +203,16 @@ class Releaser:
             self._quiet_since_s = time.monotonic()
         self._batch = last.batch
         idle = time.monotonic() - self._quiet_since_s > self._idle_s(stats.query)
-        if idle or (new and has_slack(last, self._limit_ms)):
+        slack = has_slack(last, self._limit_ms)
+        if new and not slack:
+            self._pace.no_slack()
+        if idle or (new and slack):
             self._quiet_since_s = time.monotonic()
             plane = ControlPlane.running(self._spark)
             if plane is not None:
                 plane.stale_files.look(now=True)
-            release(self._path, most=1, final=CommittedFiles(self._spark, self._path))
+            final = CommittedFiles(self._spark, self._path)
+            release(self._path, most=self._pace.files_with_slack(), final=final)
 
     def _idle_s(self, query: str) -> float:
         """Return the time without a batch after which a query has nothing to do."""
