@@ -14,8 +14,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-# Hadoop starts a process for each file that it makes; VFORK needs no helper for that.
-_ANY = "-XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+# Hadoop starts a process for each file that it makes; on Linux VFORK needs no helper for that.
+_FORK = " -Djdk.lang.Process.launchMechanism=VFORK" if sys.platform == "linux" else ""
+_ANY = f"-XX:+UseSerialGC{_FORK}"
 # The best code would come too late. Code that Spark once needed shall stay: by default this level
 # has so little room for it that a JVM of some minutes drops and compiles the same code all the
 # time.

@@ -21,17 +21,18 @@ from rich.table import Table
 import penstock
 from endurance import work
 from endurance.pictures import draw
-from endurance.probes import heap_mb, size_mb, used
+from endurance.probes import heap_mb, size_mb, used, why_not
 from endurance.slopes import slope
 from penstock.control.newest import trim
 from penstock.spark.lab import StandaloneCluster, session
 from penstock.spark.lab.clusters import descendants, executors_under
 from short_lived_jvms import CHECKPOINTS, interpreted, run_long
 
-# Growth from the first tenth to the end that counts as flat. A leak of one object of 1 KB a batch
-# is 9 MB in 10,000 batches.
+# Growth from the first tenth to the end that counts as flat.
 SHARE = 0.05
 SAMPLES = 100
+# Code with which the command ends if something grows.
+GROWS = 2
 RECENT = 100  # batches whose median duration is sampled
 _HANG_S = 120.0
 # The number of executors changes this often in a run.
@@ -146,7 +147,7 @@ class Soak:
             "Python workers": len(workers),
         }
         for name, folder, pattern in (
-            ("learnt costs", "checkpoint", "*.snapshot.*"),
+            ("learnt costs", "checkpoint/penstock", "*"),
             ("checkpoint", "checkpoint", "*"),
             ("journals", "journals", "*"),
             ("spill folder", "spill", "*"),
@@ -197,6 +198,8 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     options = _options()
+    if reason := why_not():
+        raise SystemExit(reason)
     run_long()
     began = time.monotonic()
     with (
@@ -230,7 +233,9 @@ def main() -> int:
     growing = [one["series"] for one in found if not one["flat"]]
     counts = " ".join(f"{name} {told[name]:,}" for name in ("received", "processed", "shed"))
     print(f"{counts} failed {told['failed']:,}; {len(growing)} series grow: {growing}")
-    return 0 if counted and not growing else 1
+    if not counted:
+        return 1
+    return GROWS if growing else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ PANELS = {
     ),
     "threads": ("driver: threads", "executor: threads", "Python worker: threads"),
     "open files": ("driver: open files", "executor: open files", "Python worker: open files"),
-    "KB on disk": ("learnt costs: KB", "checkpoint: KB", "journals: KB", "spill folder: KB"),
+    "KB on disk": ("learnt costs: KB", "checkpoint: KB", "spill folder: KB"),
     "files on disk": (
         "learnt costs: files",
         "checkpoint: files",
@@ -29,7 +29,7 @@ def draw(samples: list[dict[str, float]], batches: int) -> bytes:
     at = [one["batches"] for one in samples]
     for panel, (unit, names) in zip(panels, PANELS.items(), strict=True):
         for name, colour in zip(names, COLOURS, strict=False):
-            label = name.split(":")[0]
+            label = name.removesuffix(" MB") if unit == "memory in MB" else name.split(":")[0]
             panel.plot(at, [one[name] for one in samples], label=label, color=colour, lw=1)
         panel.set_title(unit, size=10)
         panel.set_ylim(bottom=0)

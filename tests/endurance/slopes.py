@@ -1,5 +1,6 @@
 """Whether a series is flat: its slope after the first tenth, and what chance makes of it."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,10 @@ class Slope:
     error: float
 
     def flat(self, share: float) -> bool:
-        """Whether the growth is at most a share of the start, unless chance explains the rest."""
+        """Whether the growth is at most a share of the start, unless chance explains the rest.
+
+        A series with too few values is not flat.
+        """
         return bool(self.growth - 2 * self.error <= share * abs(self.start))
 
 
@@ -34,10 +38,12 @@ def slope(at: np.ndarray, values: np.ndarray) -> Slope:
 
     Args:
         at: numbers of batches.
-        values: measured values; NaN where there is none.
+        values: measured values; NaN where there is none. With fewer than nine the slope is NaN.
     """
     begin = at[0] + SKIPPED * (at[-1] - at[0])
     kept = (at >= begin) & ~np.isnan(values)
+    if np.count_nonzero(kept) < WINDOWS:
+        return Slope(start=math.nan, growth=math.nan, error=math.nan)
     parts = np.array_split(np.flatnonzero(kept), WINDOWS)
     x = np.array([at[part].mean() for part in parts])
     y = np.array([np.median(values[part]) for part in parts])

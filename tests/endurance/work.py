@@ -32,7 +32,7 @@ class Rotated(penstock.placement.Placer):
 
 
 class Moody(penstock.shedding.Shedder):
-    """Sheds a fifth of the records of every tenth second: a replay releases one file a second."""
+    """Sheds a fifth of the records of every tenth second, so that there is time to replay them."""
 
     def admit(self, keys, arrival_ms, now_ms=None, protected=None):
         second = int(np.max(now_ms, initial=0)) // 1_000 if now_ms is not None else 0

@@ -27,7 +27,13 @@ def why_not() -> str:
     if not can_mount():
         return "hosts need root on Linux"
     missing = [name for name in ("ip", "nft") if shutil.which(name) is None]
-    return f"hosts need the command {missing[0]}" if missing else ""
+    if missing:
+        return f"hosts need the command {missing[0]}"
+    name = f"pk{os.getpid() % 100_000}-try"
+    if not _run("ip", "netns", "add", name, check=False):
+        return "hosts need the right to make network namespaces"
+    _run("ip", "netns", "delete", name)
+    return ""
 
 
 def _run(*words: object, check: bool = True) -> bool:

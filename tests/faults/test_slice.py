@@ -25,6 +25,7 @@ def account_of(folder, *words, faults=FAULTS):
     assert done.returncode == 0, done.stdout + done.stderr[-4_000:]
     account = done.stdout.splitlines()[-1]
     assert account.endswith(f"0 lost, 0 doubled, seed {seed}")
+    assert not account.startswith("0 faults")
     return account
 
 

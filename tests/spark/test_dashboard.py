@@ -192,7 +192,10 @@ def test_names_of_hot_keys_leave_the_executors_only_if_a_page_shows_them(spark, 
 
 
 def test_a_query_that_ends_while_it_is_looked_at_keeps_its_name_and_failure(spark, tmp_path):
+    seen = threading.Event()
+
     def broken(rows, number):
+        seen.wait(WAIT_S)
         raise ValueError("no such sink")
 
     drop(tmp_path / "in", [{"entity": "a", "n": 1}])
@@ -200,6 +203,7 @@ def test_a_query_that_ends_while_it_is_looked_at_keeps_its_name_and_failure(spar
     stream = source(spark, tmp_path / "in").writeStream.foreachBatch(broken).queryName("quick")
     query = stream.start()
     assert queries.begin(str(query.id)) == "quick"
+    seen.set()
     with pytest.raises(StreamingQueryException, match="no such sink"):
         query.awaitTermination(WAIT_S)
     assert queries.begin(str(query.id)) == "quick"  # a late report

@@ -141,6 +141,7 @@ class Clock:
         self.busy = False
         self.batch = BatchStats("7", received=10, shed=0, processed=10, waiting_ms=100.0)
         self.trigger_ms = trigger_ms
+        self.reads = True
         monkeypatch.setattr(releasing.time, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(releasing.internals, "is_busy", lambda spark, query: self.busy)
         monkeypatch.setattr(
@@ -152,10 +153,13 @@ class Clock:
     def released(self, seconds, busy, **batch):
         """Let time pass, and return how many files were released meanwhile."""
         before = files_of(self.path)
+        ready = self.path.with_name(f"{self.path.name}-replay")
         self.busy = busy
         if batch:
             self.batch = BatchStats(**{**vars(self.batch), **batch})
         for _ in range(seconds):
+            for file in ready.iterdir() if self.reads else ():
+                file.unlink()  # as Spark does with what it has read
             self.now_s += 1
             nothing = dict.fromkeys(OperatorStats.__dataclass_fields__)
             self.releaser._look(OperatorStats(**{**nothing, "query": "q", "last": self.batch}))
@@ -204,6 +208,20 @@ def test_more_files_are_released_while_slack_lasts_and_one_after_that(clock):
     waits = {str(batch): 100.0 for batch in range(8, 15)} | {"15": 1_500.0, "16": 100.0}
     released = [clock.released(1, busy=True, batch=b, waiting_ms=ms) for b, ms in waits.items()]
     assert released == [1, 1, 2, 2, 4, 4, 8, 0, 1]
+
+
+def test_files_that_nobody_reads_hold_up_others(clock):
+    clock.reads = False
+    assert [clock.released(1, busy=True, batch=str(b)) for b in range(8, 14)] == [1, 0, 0, 0, 0, 0]
+
+
+def test_a_long_calm_does_not_release_many_files_at_once(clock):
+    for number, file in enumerate(clock.path.rglob("[!.]*.parquet")):
+        file.rename(clock.path / f"_hidden{number}")
+    assert clock.released(1, busy=True, batch="8") == 0
+    for batch in range(9, 30):
+        clock.released(1, busy=True, batch=str(batch))
+    assert clock.releaser._pace.files == 1
 
 
 def test_a_query_that_has_ended_releases_nothing(clock):

@@ -74,9 +74,11 @@ def read_journal(path: str | Path, name: str | None = None) -> JournalRun:
             own = batch.setdefault(int(numbers[0]), [0.0, 0.0])
             own[0] += numbers[1]
             own[1] += numbers[2]
-        elif not np.isnan(cost_ms):
+        elif cost_ms > 0:
             costs_ms[str(entry.get("query"))].append(cost_ms)
-    found = {one: len(batches) for one, batches in tasks.items()}
+    for operator, batches in tasks.items():
+        tasks[operator] = {one: own for one, own in batches.items() if _is_measured(own)}
+    found = {one: len(batches) for one, batches in tasks.items() if batches}
     found |= {one: len(own) for one, own in costs_ms.items() if one not in found}
     if not found:
         raise PenstockError(f"{str(path)!r} is a journal without measurements: nothing to compare")
@@ -84,12 +86,17 @@ def read_journal(path: str | Path, name: str | None = None) -> JournalRun:
     if chosen not in found:
         names = ", ".join(sorted(found))
         raise PenstockError(f"{str(path)!r} has no operator or query {chosen!r}; it has {names}")
-    if chosen not in tasks:
+    if not tasks.get(chosen):
         own = costs_ms[chosen]
         # Milliseconds of one record are seconds of 1,000.
         return JournalRun(chosen, np.array(own[_FIRST:] or own), np.zeros(0), np.zeros(0))
-    batches = [*tasks[chosen].values()]
-    return _of_operator(chosen, batches[_FIRST:] or batches)
+    measured = [*tasks[chosen].values()]
+    return _of_operator(chosen, measured[_FIRST:] or measured)
+
+
+def _is_measured(batch: dict[int, list[float]]) -> bool:
+    """Whether a batch has executed records, and taken time for them."""
+    return all(sum(column) > 0 for column in zip(*batch.values(), strict=True))
 
 
 def _of_operator(name: str, batches: list[dict[int, list[float]]]) -> JournalRun:
@@ -170,14 +177,15 @@ def _entries(path: Path) -> Iterator[dict[str, Any]]:
 
 def _number(value: object) -> float:
     """Return a measured number; NaN for anything else, such as a value of a damaged line."""
-    usable = isinstance(value, int | float) and 0 <= value <= _LARGEST
-    return float(value) if usable else math.nan  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value) if 0 <= value <= _LARGEST else math.nan
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     known = isinstance(entry, dict) and isinstance(entry.get("kind"), str) and "time" in entry
     return entry if known else None

@@ -1,7 +1,6 @@
 """Whether the numbers of a recorded file can be true: files come from outside."""
 
 import json
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,14 @@ from penstock.control.trace import SCHEMA, BatchNumbers
 
 # No measured number is larger, and no batch has more instances or executors.
 _LARGEST, _MOST = 1e15, 100_000
+# Characters of a name; a number of more digits would not be one that Python reads.
+_LONGEST = 1_000
 
 
 def _is_number(value: object, *, unknown: bool = False) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
-    return (unknown and math.isnan(value)) or 0 <= value <= _LARGEST
+    return 0 <= value <= _LARGEST or (unknown and value != value)  # noqa: PLR0124 - NaN
 
 
 def _is_count(value: object) -> bool:
@@ -29,7 +30,7 @@ def _is_few(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    return isinstance(value, str) and len(value) <= _LONGEST
 
 
 def _is_slots(value: object) -> bool:
@@ -66,7 +67,7 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
 }
 
 
-def numbers_of(fields: dict[str, Any]) -> BatchNumbers:
+def numbers_from_json(fields: dict[str, Any]) -> BatchNumbers:
     """Return the numbers of a batch.
 
     Args:
@@ -88,11 +89,11 @@ def columns_of(table: pa.Table) -> dict[str, np.ndarray[Any, Any]]:
     """Return the columns of a trace as arrays; executors are texts.
 
     Raises:
-        pa.ArrowInvalid: if a column has another type or impossible values.
+        pa.ArrowInvalid: if a column is missing, cannot be cast, or has impossible values.
     """
     try:
         table = table.select(SCHEMA.names).cast(SCHEMA)
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise pa.ArrowInvalid(str(error)) from None
     if any(table[one].null_count for one in SCHEMA.names if one != "executor"):
         raise pa.ArrowInvalid("it has nulls")

@@ -100,7 +100,7 @@ def recorded(trace: Trace) -> Recorded:
     if fitting < len(batches):
         notes.append(f"Only the newest {fitting} batches are rehearsed.")
     batches = batches[-fitting:]
-    if not sum(one.keys.size for one in batches):
+    if not sum(one.weight.sum() >= 1 for one in batches):
         raise PenstockError("TRACE must have records; all of its batches are empty")
     largest = max(float(one.weight.sum()) for one in batches)
     if largest > _LARGEST_BATCH:
@@ -179,7 +179,10 @@ def _workers(batches: list[RecordedBatch]) -> tuple[list[str], tuple[Worker, ...
         # the cluster.
         return [], (Worker(slots=1),), np.ones(0)
     names = sorted(slots)
-    known = [(one, np.flatnonzero(one.costs_ms > 0)) for one in batches]
+    known = [
+        (one, np.flatnonzero((one.costs_ms > 0) & np.isin(one.executors.astype(str), names)))
+        for one in batches
+    ]
     speeds = slowdowns_of(
         names,
         keys=np.concatenate([one.keys[some] for one, some in known]),

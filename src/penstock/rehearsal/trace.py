@@ -13,7 +13,7 @@ from pyarrow import fs
 from penstock.control.trace import METADATA, SCHEMA, VERSION, BatchNumbers
 from penstock.errors import PenstockError, first_line
 from penstock.policies.kernels import Bool, Float64, Int64
-from penstock.rehearsal.intact import columns_of, numbers_of
+from penstock.rehearsal.intact import columns_of, numbers_from_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +152,9 @@ def _read(files: fs.FileSystem, name: str) -> RecordedBatch:
             f"TRACE has form {fields.get('version')!r}, this version of Penstock reads {VERSION}; "
             "record again, or use the version that wrote it"
         )
-    columns = columns_of(table)
+    columns, numbers = columns_of(table), numbers_from_json(fields)
     return RecordedBatch(
-        numbers=numbers_of(fields),
+        numbers=numbers,
         keys=columns["key"],
         sizes=columns["size"],
         costs_ms=columns["cost_ms"],

@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.policies.validation import seconds
 from penstock.spark import internals
 from penstock.spark.arguments import schema_of
-from penstock.spark.driver.releaser import READY, Releaser, release, spilled_files
+from penstock.spark.driver.releaser import MOST_FILES, READY, Releaser, release, spilled_files
 from penstock.spark.paths import absolute, path_of_spark
 from penstock.spark.routed import RoutedOperator
 from penstock.spark.spill import ADDED, ERROR_ADDED, file_system
@@ -27,12 +27,13 @@ def replay(
 ) -> DataFrame:
     """Return shed or failed records as a stream, to be processed when the operator has slack.
 
-    Files of committed batches are moved, one by one, to a second folder, whose name ends in
-    "-replay". Spark reads that folder like any stream of files: each file once, also after a
-    restart. It deletes a file when the batch that has read it is committed, so use the stream in
-    one query only. An operator has slack if it has shed nothing in its newest batch, and records
-    have waited at most half of the target. It also has slack if its query has no work for a while.
-    Union the stream with the live one, or write it in a query of its own.
+    Files of committed batches are moved to a second folder, whose name ends in "-replay": one at
+    first, and twice as many after every second move, while there is slack. Spark reads that folder
+    like any stream of files: each file once, also after a restart. It deletes a file when the batch
+    that has read it is committed, so use the stream in one query only. An operator has slack if it
+    has shed nothing in its newest batch, and records have waited at most half of the target. It
+    also has slack if its query has no work for a while. Union the stream with the live one, or
+    write it in a query of its own.
 
     Args:
         spark: session to read with.
@@ -58,7 +59,9 @@ def replay(
     files.create_dir(root + READY, recursive=True)
     fields = _known_schema(spark, path) if schema is None else schema_of(schema)
     _refuse_event_time(arrival, fields)
-    reader = spark.readStream.schema(fields).option("maxFilesPerTrigger", 1)
+    # The releaser decides how many files a batch reads; without it there may be any number.
+    most = 1 if when is None else MOST_FILES
+    reader = spark.readStream.schema(fields).option("maxFilesPerTrigger", most)
     reader = reader.option("cleanSource", "delete")
     frame = reader.parquet(path_of_spark(path + READY)).drop(*ADDED, *ERROR_ADDED)
     if arrival is not None and arrival not in frame.columns:

@@ -76,7 +76,6 @@ class Queries:
         with self._lock:
             self._remember(QueryState(query, name))
             self._executions[query] = execution
-            self._executions = {k: v for k, v in self._executions.items() if k in self._known}
         return True
 
     def _remember(self, state: QueryState) -> None:
@@ -84,6 +83,7 @@ class Queries:
         self._known[state.query] = state
         self._known.move_to_end(state.query)
         trim(self._known, _REMEMBERED)
+        self._executions = {k: v for k, v in self._executions.items() if k in self._known}
 
     def follow_all(self) -> None:
         """Follow all queries of the application that run, with operators or without."""

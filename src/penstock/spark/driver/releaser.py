@@ -20,8 +20,10 @@ from penstock.spark.spill import BATCH, NOTES, file_system
 log = logging.getLogger("penstock")
 
 READY = "-replay"
-# Batches after which a released file has shown its effect; files that are released at once.
-_SHOWN, _MOST_FILES = 2, 64
+# Files that a batch reads at most.
+MOST_FILES = 64
+# Releases after which the first of them has shown its effect.
+_SHOWN = 2
 # Folder of a batch of a streaming query; file of one of its tasks: operator, query, run (older
 # versions had none), frame, task.
 _RUN = "(?:[0-9a-f]{8}-)?"
@@ -98,33 +100,36 @@ def has_slack(last: BatchStats, limit_ms: float | None) -> bool:
 
 
 class Pace:
-    """How many files are released at a time: one at first, then twice as many again and again.
+    """How many released files may wait to be read: one at first, then twice as many, and so on.
 
-    A file that is released during a batch is read by the next one. So two batches with slack must
-    follow before the number doubles. A batch without slack starts again from one file.
+    A file that is released during a batch is read by the next one. So the number doubles after two
+    releases. A batch without slack starts again from one file.
 
     Example:
         >>> pace = Pace()
-        >>> [pace.files_with_slack() for _ in range(6)]
-        [1, 1, 2, 2, 4, 4]
+        >>> pace.released(), pace.released(), pace.files
+        (None, None, 2)
         >>> pace.no_slack()
-        >>> pace.files_with_slack()
+        >>> pace.files
         1
     """
 
     def __init__(self) -> None:
-        self._calm = 0
+        self._releases = 0
 
-    def files_with_slack(self) -> int:
-        """Return the number of files to release after a batch with slack."""
-        files = 2 ** (self._calm // _SHOWN)
-        if files < _MOST_FILES:
-            self._calm += 1
-        return files
+    @property
+    def files(self) -> int:
+        """Largest number of files that may wait."""
+        return int(2 ** (self._releases // _SHOWN))
+
+    def released(self) -> None:
+        """Count a release."""
+        if self.files < MOST_FILES:
+            self._releases += 1
 
     def no_slack(self) -> None:
         """Start again: the operator has too little time."""
-        self._calm = 0
+        self._releases = 0
 
 
 class Releaser:
@@ -211,8 +216,19 @@ class Releaser:
             plane = ControlPlane.running(self._spark)
             if plane is not None:
                 plane.stale_files.look(now=True)
-            final = CommittedFiles(self._spark, self._path)
-            release(self._path, most=self._pace.files_with_slack(), final=final)
+            self._release(idle=idle)
+
+    def _release(self, *, idle: bool) -> None:
+        """Release files, as many as may wait beside those that Spark has not removed yet.
+
+        Spark removes what it has read with the batch after that. An idle query has read everything.
+        """
+        files, root = file_system(self._path)
+        waiting = 0 if idle else len(spilled_files(files, root + READY))
+        most = self._pace.files - waiting
+        final = CommittedFiles(self._spark, self._path)
+        if most > 0 and release(self._path, most=most, final=final):
+            self._pace.released()
 
     def _idle_s(self, query: str) -> float:
         """Return the time without a batch after which a query has nothing to do."""

@@ -27,6 +27,7 @@ _HOST = "127.0.0.1"
 # A busy machine may take minutes for what takes seconds otherwise.
 _START_S = 240.0
 _STOP_S = 20.0
+_MOST_BYTES = 1 << 24
 # A JVM that lives for a moment needs no optimised code.
 _ONCE = "-XX:TieredStopAtLevel=1"
 _PROPERTIES = """\
@@ -162,8 +163,8 @@ class KafkaBroker(Service):
     def _last_lines(self) -> str:
         if self._printed is None:
             return "it is not running"
-        self._printed.seek(0)
-        text = self._printed.read().decode(errors="replace")
+        # Kafka may still write to the same file, so its place in it must stay.
+        text = os.pread(self._printed.fileno(), _MOST_BYTES, 0).decode(errors="replace")
         return " ".join(text.strip().splitlines()[-3:]) or "it printed nothing"
 
 
