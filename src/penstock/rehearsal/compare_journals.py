@@ -20,8 +20,8 @@ from penstock.policies.kernels import Float64
 _SAME_SIZE = 0.10
 # The first batch starts Python workers; it is left out if there are several.
 _FIRST = 1
-# No measured number is larger.
-_LARGEST = 1e15
+# No measured number is smaller, but for 0, or larger.
+_SMALLEST, _LARGEST = 1e-6, 1e15
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def _number(value: object) -> float:
     """Return a measured number; NaN for anything else, such as a value of a damaged line."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
-    return float(value) if 0 <= value <= _LARGEST else math.nan
+    return float(value) if value == 0 or _SMALLEST <= value <= _LARGEST else math.nan
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
