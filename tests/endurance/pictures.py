@@ -29,7 +29,9 @@ def draw(samples: list[dict[str, float]], batches: int) -> bytes:
     at = [one["batches"] for one in samples]
     for panel, (unit, names) in zip(panels, PANELS.items(), strict=True):
         for name, colour in zip(names, COLOURS, strict=False):
-            label = name.removesuffix(" MB") if unit == "memory in MB" else name.split(":")[0]
+            label = name.split(":")[0]
+            if "heap" in name:
+                label += " JVM"
             panel.plot(at, [one[name] for one in samples], label=label, color=colour, lw=1)
         panel.set_title(unit, size=10)
         panel.set_ylim(bottom=0)
