@@ -4,6 +4,7 @@
 """
 
 import json
+import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -23,17 +24,11 @@ def table(runs: list[dict]) -> str:
     dates = sorted({run["date"] for run in runs})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     seeds = ", ".join(str(run["seed"]) for run in runs)
-    return "\n".join(
-        [
-            "| fault | times |",
-            "| --- | --- |",
-            *rows,
-            "",
-            f"{sum(kinds.values()):,} faults in {schedules:,} schedules: {lost:,} records lost, "
-            f"{doubled:,} doubled,",
-            f"{defects:,} schedules with any defect ({when}; first seeds {seeds}).",
-        ]
+    total = (
+        f"{sum(kinds.values()):,} faults in {schedules:,} schedules: {lost:,} records lost, "
+        f"{doubled:,} doubled, {defects:,} schedules with any defect ({when}; first seeds {seeds})."
     )
+    return "\n".join(["| fault | times |", "| --- | --- |", *rows, "", textwrap.fill(total, 100)])
 
 
 def page() -> str:
