@@ -23,9 +23,10 @@ from endurance import work
 from endurance.pictures import draw
 from endurance.probes import heap_mb, size_mb, used, why_not
 from endurance.slopes import slope
+from faults.queries import Requested, Rotated
 from penstock.control.newest import trim
 from penstock.spark.lab import StandaloneCluster, session
-from penstock.spark.lab.clusters import descendants, executors_under
+from penstock.spark.lab.clusters import executors_under, python_workers_under
 from short_lived_jvms import CHECKPOINTS, interpreted, run_long
 
 # Growth from the first tenth to the end that counts as flat.
@@ -85,8 +86,8 @@ class Soak:
         )
         attached = penstock.attach(
             query,
-            scale=work.Requested(min_executors=1, max_executors=work.INSTANCES),
-            place=work.Rotated(max_migrations=4),
+            scale=Requested(min_executors=1, max_executors=work.INSTANCES),
+            place=Rotated(max_migrations=4),
             period="5 s",
             journal=self._folder / "journals" / "attached",
         )
@@ -100,7 +101,8 @@ class Soak:
             moved = moved if done == before else time.monotonic()
             if time.monotonic() - moved > _HANG_S:
                 raise SystemExit(f"no batch in {_HANG_S:g} s after {done} batches")
-            work.Requested.degree = 1 + (done * _CHANGES // batches + 1) % work.INSTANCES
+            phase = done * _CHANGES // batches
+            Requested.degree, Rotated.offset = 1 + (phase + 1) % work.INSTANCES, phase
             if done >= next_one:
                 self.samples.append(self._sample(done))
                 next_one = done + every
@@ -130,7 +132,7 @@ class Soak:
         """Return what everything uses now."""
         python, jvm = used(os.getpid()), used(self._jvm())
         executors = [pid for one in self._cluster._processes for pid in executors_under(one.pid)]
-        workers = self._workers(executors)
+        workers = python_workers_under(executors)
         found = {
             "batches": done,
             "batch ms": statistics.median(self._times_ms.values()),
@@ -160,11 +162,6 @@ class Soak:
 
     def _jvm(self) -> int:
         return int(self._spark._jvm.java.lang.ProcessHandle.current().pid())
-
-    def _workers(self, executors: list[int]) -> list[int]:
-        below = descendants(set(executors))
-        daemons = {pid for pid, text in below if b"daemon" in text}
-        return [pid for pid, _ in descendants(daemons)]
 
     def stop(self) -> None:
         self._spark.stop()

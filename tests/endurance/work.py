@@ -13,24 +13,6 @@ INSTANCES = 2
 SOURCE = "entity string, n long, at timestamp"
 
 
-class Requested(penstock.scaling.Scaler):
-    """Wants the requested number of instances."""
-
-    degree = INSTANCES
-
-    def wanted(self, topology, history):
-        return dict.fromkeys(topology.parents, (Requested.degree, "requested"))
-
-
-class Rotated(penstock.placement.Placer):
-    """Deals key groups to workers one by one, beginning with another one every minute."""
-
-    def place(self, cluster):
-        staying = np.flatnonzero(cluster.live)
-        groups = np.arange(cluster.key_groups) + int(time.time() // 60)
-        return staying[groups % staying.size], "rotated"
-
-
 class Moody(penstock.shedding.Shedder):
     """Sheds a fifth of the records of every tenth second, so that there is time to replay them."""
 

@@ -20,7 +20,7 @@ from faults.accounts import Account, account
 from faults.queries import INSTANCES, PER_FILE, record
 from faults.schedules import Fault, Schedule
 from penstock.spark.lab import StandaloneCluster
-from penstock.spark.lab.clusters import descendants
+from penstock.spark.lab.clusters import descendants, python_workers_under
 
 if TYPE_CHECKING:
     from faults.hosts import HostCluster
@@ -228,8 +228,7 @@ class Engine:
 
     def python_workers(self) -> list[int]:
         """Processes of Python workers, without the daemons that start them."""
-        daemons = {pid for pid, text in descendants(set(self.executors())) if b"daemon" in text}
-        return [pid for pid, _ in descendants(daemons)]
+        return python_workers_under(self.executors())
 
     def run(self, schedule: Schedule) -> Account:
         """Run a schedule, and return the account of its query."""

@@ -133,6 +133,12 @@ def executors_under(pid: int) -> list[int]:
     return [one for one, command in descendants({pid}) if _EXECUTOR in command]
 
 
+def python_workers_under(executors: list[int]) -> list[int]:
+    """Return the Python workers of executor processes, without their daemons; Linux only."""
+    daemons = {pid for pid, command in descendants({*executors}) if b"daemon" in command}
+    return [pid for pid, _ in descendants(daemons)]
+
+
 def descendants(ancestors: set[int]) -> list[tuple[int, bytes]]:
     """Return the processes below some processes, with their command lines; Linux only."""
     parents, commands = {}, {}
