@@ -76,9 +76,11 @@ def read_journal(path: str | Path, name: str | None = None) -> JournalRun:
             own[1] += numbers[2]
         elif cost_ms > 0:
             costs_ms[str(entry.get("query"))].append(cost_ms)
-    for operator, batches in tasks.items():
-        tasks[operator] = {one: own for one, own in batches.items() if _is_measured(own)}
-    found = {one: len(batches) for one, batches in tasks.items() if batches}
+    measured = {
+        operator: [own for own in batches.values() if _is_measured(own)]
+        for operator, batches in tasks.items()
+    }
+    found = {one: len(batches) for one, batches in measured.items() if batches}
     found |= {one: len(own) for one, own in costs_ms.items() if one not in found}
     if not found:
         raise PenstockError(f"{str(path)!r} is a journal without measurements: nothing to compare")
@@ -86,12 +88,12 @@ def read_journal(path: str | Path, name: str | None = None) -> JournalRun:
     if chosen not in found:
         names = ", ".join(sorted(found))
         raise PenstockError(f"{str(path)!r} has no operator or query {chosen!r}; it has {names}")
-    if not tasks.get(chosen):
-        own = costs_ms[chosen]
-        # Milliseconds of one record are seconds of 1,000.
-        return JournalRun(chosen, np.array(own[_FIRST:] or own), np.zeros(0), np.zeros(0))
-    measured = [*tasks[chosen].values()]
-    return _of_operator(chosen, measured[_FIRST:] or measured)
+    batches = measured.get(chosen)
+    if batches:
+        return _of_operator(chosen, batches[_FIRST:] or batches)
+    own = costs_ms[chosen]
+    # Milliseconds of one record are seconds of 1,000.
+    return JournalRun(chosen, np.array(own[_FIRST:] or own), np.zeros(0), np.zeros(0))
 
 
 def _is_measured(batch: dict[int, list[float]]) -> bool:

@@ -21,12 +21,12 @@ def _is_number(value: object, *, unknown: bool = False) -> bool:
     return 0 <= value <= _LARGEST or (unknown and value != value)  # noqa: PLR0124 - NaN
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+def _is_whole(value: object, least: int = 0, most: float = _LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_few(value: object) -> bool:
-    return isinstance(value, int) and _is_count(value) and 1 <= value <= _MOST
+    return _is_whole(value, least=1, most=_MOST)
 
 
 def _is_text(value: object) -> bool:
@@ -54,16 +54,16 @@ _FIELDS: dict[str, Callable[[object], bool]] = {
     "batch": _is_text,
     "began_ms": _is_number,
     "duration_ms": lambda value: _is_number(value, unknown=True),
-    "received": _is_count,
-    "shed": _is_count,
-    "instances": lambda value: _is_count(value) and (value == 0 or _is_few(value)),
+    "received": _is_whole,
+    "shed": _is_whole,
+    "instances": lambda value: _is_whole(value, most=_MOST),
     "servers": _is_few,
     "grouping": _is_text,
     "in_front": lambda value: isinstance(value, bool),
     "executors": _is_slots,
     "trigger_ms": lambda value: value is None or _is_number(value),
     "before": _is_batch,
-    "version": _is_count,
+    "version": _is_whole,
 }
 
 

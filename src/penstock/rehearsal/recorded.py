@@ -100,9 +100,9 @@ def recorded(trace: Trace) -> Recorded:
     if fitting < len(batches):
         notes.append(f"Only the newest {fitting} batches are rehearsed.")
     batches = batches[-fitting:]
-    if not sum(one.weight.sum() >= 1 for one in batches):
-        raise PenstockError("TRACE must have records; all of its batches are empty")
     largest = max(float(one.weight.sum()) for one in batches)
+    if largest < 1:
+        raise PenstockError("TRACE must have records; all of its batches are empty")
     if largest > _LARGEST_BATCH:
         raise PenstockError(
             f"TRACE has a batch of {largest:,.0f} records; batches of at most "
