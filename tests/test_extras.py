@@ -21,12 +21,12 @@ def test_an_installed_module_is_returned():
 def test_a_missing_module_is_one_line_with_the_way_out(name):
     with pytest.raises(PenstockError) as raised:
         needs(name, "solvers", "the solver")
-    assert str(raised.value) == f"the solver needs {name}; run: pip install 'penstock[solvers]'"
+    assert str(raised.value) == f"the solver needs {name}; run in a clone: pip install '.[solvers]'"
 
 
 def test_a_module_that_is_blocked_counts_as_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "highspy", None)
-    with pytest.raises(PenstockError, match="the solver needs highspy; run: pip install"):
+    with pytest.raises(PenstockError, match="the solver needs highspy; run in a clone: pip install"):
         needs("highspy", "solvers", "the solver")
 
 
@@ -51,7 +51,7 @@ def test_metrics_name_their_extra(monkeypatch):
     with pytest.raises(PenstockError) as raised:
         penstock.metrics()
     assert str(raised.value) == (
-        "metrics() needs prometheus_client; run: pip install 'penstock[metrics]'"
+        "metrics() needs prometheus_client; run in a clone: pip install '.[metrics]'"
     )
 
 

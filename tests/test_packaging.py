@@ -81,12 +81,12 @@ def test_operators_and_the_simulator_need_no_extra(bare, tmp_path):
     assert found["doubled"] == list(range(0, 200, 2))
     assert found["totals"] == {str(k): sum(range(k, 100, 5)) for k in range(5)}
     assert (found["simulated"], found["processed"]) == (500, 100)
-    assert found["refused"] == "watch() needs rich; run: pip install 'penstock[cli]'"
+    assert found["refused"] == "watch() needs rich; run in a clone: pip install '.[cli]'"
     assert found["loaded"] == []
 
 
 def test_the_command_line_names_its_extra(bare):
     done = ran([bare.parent / "penstock", "--help"])
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.strip().endswith("run: pip install 'penstock[cli]'")
+    assert done.stderr.strip().endswith("run in a clone: pip install '.[cli]'")
     assert len(done.stderr.strip().splitlines()) == 1

@@ -206,7 +206,7 @@ class Distinct:
     Values of a column have one type: a whole number and a floating-point number, such as 1 and 1.0,
     would be two values. Maps are equal if their entries are, in any order.
 
-    It needs the package `datasketches`: `pip install 'penstock[sketches]'`.
+    It needs the package `datasketches`: `pip install '.[sketches]'`.
 
     Attributes:
         column: column whose values are counted; nulls are left out.

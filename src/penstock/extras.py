@@ -37,7 +37,7 @@ def needs(module: str, extra: str, what: str) -> ModuleType:
         >>> needs("no_such_module", extra="data", what="this example")
         Traceback (most recent call last):
         ...
-        penstock.errors.PenstockError: this example needs no_such_module; run: pip install ...
+        penstock.errors.PenstockError: this example needs no_such_module; run ...
     """
     try:
         return import_module(module)
@@ -62,9 +62,10 @@ def missing(modules: str, extra: str, what: str) -> PenstockError:
 
     Example:
         >>> print(missing("click and rich", extra="cli", what="the command line"))
-        the command line needs click and rich; run: pip install 'penstock[cli]'
+        the command line needs click and rich; run in a clone: pip install '.[cli]'
     """
-    return PenstockError(f"{what} needs {modules}; run: pip install 'penstock[{extra}]'")
+    # The package is on no index yet.
+    return PenstockError(f"{what} needs {modules}; run in a clone: pip install '.[{extra}]'")
 
 
 def installed(extra: str) -> bool:

@@ -97,5 +97,5 @@ def test_a_missing_package_is_one_line_with_the_way_out(log):
     done = ran(command)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "penstock: penstock diagnose needs msgspec; run: pip install 'penstock[diagnose]'\n"
+        "penstock: penstock diagnose needs msgspec; run in a clone: pip install '.[diagnose]'\n"
     )

@@ -28,7 +28,7 @@ def test_without_the_packages_of_the_command_line(module):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
-        "penstock: the command line needs click and rich; run: pip install 'penstock[cli]'\n"
+        "penstock: the command line needs click and rich; run in a clone: pip install '.[cli]'\n"
     )
 
 
@@ -38,7 +38,7 @@ def test_without_matplotlib_nothing_is_run_that_would_be_drawn(args, tmp_path):
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("penstock: ")
-    assert done.stderr.endswith(" needs matplotlib; run: pip install 'penstock[plots]'\n")
+    assert done.stderr.endswith(" needs matplotlib; run in a clone: pip install '.[plots]'\n")
     assert done.stderr.count("\n") == 1
 
 
@@ -53,7 +53,8 @@ def test_plots_without_matplotlib_are_one_clear_error():
     done = ran([sys.executable, "-c", code])
     last = done.stderr.strip().splitlines()[-1]
     assert last == (
-        "penstock.errors.PenstockError: a plot needs matplotlib; run: pip install 'penstock[plots]'"
+        "penstock.errors.PenstockError: a plot needs matplotlib; "
+        "run in a clone: pip install '.[plots]'"
     )
 
 
@@ -61,8 +62,8 @@ def test_the_doctor_lists_extras(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda extra: extra in ("cli", "plots"))
     assert doctor._extras() == [
         "with cli, plots",
-        "without data, diagnose, kafka, metrics, sketches, solvers; run: pip install "
-        "'penstock[data,diagnose,kafka,metrics,sketches,solvers]'",
+        "without data, diagnose, kafka, metrics, sketches, solvers; run in a clone: pip install "
+        "'.[data,diagnose,kafka,metrics,sketches,solvers]'",
     ]
     monkeypatch.setattr(doctor, "installed", lambda extra: True)
     assert doctor._extras() == [

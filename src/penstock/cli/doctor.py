@@ -52,7 +52,7 @@ def _extras() -> list[str]:
     lines = [f"with {', '.join(found) or 'none'}"]
     if absent:
         lines.append(
-            f"without {', '.join(absent)}; run: pip install 'penstock[{','.join(absent)}]'"
+            f"without {', '.join(absent)}; run in a clone: pip install '.[{','.join(absent)}]'"
         )
     return lines
 
