@@ -4,18 +4,24 @@ import gc
 import threading
 
 import pytest
-from flows import NUMBERED, numbered
+from flows import NUMBERED, drop, numbered, saved_files, some_files, source
 
 import penstock
-from penstock.spark.driver import control_plane as module
+from penstock.spark.driver import dropped
 from penstock.spark.driver.control_plane import ControlPlane
 
 pytestmark = pytest.mark.spark
 
 
+def balanced(name="same"):
+    return penstock.balance(
+        lambda record: record, key="entity", schema=NUMBERED, instances=2, name=name
+    )
+
+
 def used(spark):
     """An operator that has run."""
-    op = penstock.balance(lambda record: record, key="entity", schema=NUMBERED, instances=2)
+    op = balanced()
     numbered(spark, 20).transform(op).collect()
     return op
 
@@ -35,15 +41,91 @@ def test_the_garbage_collector_may_drop_an_operator_within_any_lock(spark):
     assert done.wait(60)
 
 
-def test_a_dropped_operator_is_removed_when_it_is_not_used(spark, monkeypatch):
-    plane, op = ControlPlane.of(spark), used(spark)
+@pytest.fixture
+def plane(spark):
+    return ControlPlane.of(spark)
+
+
+def state_of(plane, identity):
+    """The controllers of each registration of an operator."""
+    return [len(one.controllers) for one in plane.registry.all(identity)]
+
+
+def test_the_state_of_a_dropped_operator_is_removed_when_it_is_not_used(spark, plane, monkeypatch):
+    op = used(spark)
     identity = op.identity
-    assert plane.registry.all(identity)
-    monkeypatch.setattr(module, "_UNUSED_S", 0.0)
-    plane._remove_forgotten()
-    assert plane.registry.all(identity)  # still held by the user
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [1]  # still held by the user
     del op
     gc.collect()
-    plane._remove_forgotten()
-    assert plane.registry.all(identity) == []
-    assert identity not in plane._dropped
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [0]
+
+
+def test_a_frame_works_whose_operator_was_dropped_before_it_ran(spark, plane, monkeypatch):
+    op = balanced()
+    frame, identity = numbered(spark, 20).transform(op), op.identity
+    del op
+    gc.collect()
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    for _ in range(3):  # as a job that runs every hour
+        plane._dropped.remove()
+        assert state_of(plane, identity) == [0]
+        assert frame.count() == 20
+        plane.flush()
+        (controller,) = plane.controllers(identity)
+        assert controller.stats().received == 20
+        assert controller.stats().fallbacks == 0
+
+
+def test_of_many_frames_that_never_ran_the_newest_are_kept(spark, plane, monkeypatch):
+    ops = [balanced() for _ in range(3)]
+    identities = [op.identity for op in ops]
+    for op in ops:
+        numbered(spark, 20).transform(op)
+    del ops, op
+    gc.collect()
+    monkeypatch.setattr(dropped, "_DORMANT", 1)
+    plane._dropped.remove()
+    assert [state_of(plane, identity) for identity in identities] == [[], [], [0]]
+
+
+def test_an_operator_made_in_each_batch_leaves_nothing_behind(spark, plane, tmp_path, monkeypatch):
+    identities = []
+
+    def write(batch, _):
+        op = balanced("again")
+        batch.transform(op).collect()
+        identities.append(op.identity)
+
+    monkeypatch.setattr(dropped, "_REPLACED_S", 0.0)
+    drop(tmp_path / "in", *some_files(4))
+    query = (
+        source(spark, tmp_path / "in")
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        gc.collect()
+        plane._dropped.remove()
+        assert [state_of(plane, identity) for identity in identities] == [[], [], [], [1]]
+    finally:
+        query.stop()
+    # The newest state is saved, and no older one after it.
+    (newest,) = plane.controllers(identities[-1])
+    plane._files.save_all(plane._known())
+    saved = saved_files(tmp_path / "checkpoint", "again")[-1].read_bytes()
+    assert saved == newest.save()
+
+
+def test_an_operator_that_is_applied_again_gets_no_further_finalizer(spark, plane, monkeypatch):
+    op, found = used(spark), []
+    monkeypatch.setattr(ControlPlane, "forget", lambda _, identity: found.append(identity))
+    for _ in range(3):
+        numbered(spark, 20).transform(op)
+    del op
+    gc.collect()
+    assert found == []  # the first finalizer has the true method

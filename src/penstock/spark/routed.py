@@ -151,8 +151,10 @@ class RoutedOperator(ABC):
         policies.warm_up()
         if self._recorder is not None:
             self._recorder.begin(spark, grouping.name, in_front=self.in_front)
-        plane = self._plane = ControlPlane.of(spark)
-        weakref.finalize(self, plane.forget, self.identity)
+        plane = ControlPlane.of(spark)
+        if plane is not self._plane:
+            weakref.finalize(self, plane.forget, self.identity)
+        self._plane = plane
         spill_path = self._shed.spill if self._shed is not None else None
         spill = spill_folder(frame, spill_path, operator=self.name)
         errors = errors_folder(frame, self.errors_path, operator=self.name)

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
 from penstock.spark.channel import Answer, ControlServer
 from penstock.spark.driver.checkpoint_files import PIN, SNAPSHOT, CheckpointFiles
+from penstock.spark.driver.dropped import DroppedOperators
 from penstock.spark.driver.queries import Queries
 from penstock.spark.driver.registry import Registration, Registry
 from penstock.spark.driver.slots import SlotCounter
@@ -30,11 +31,10 @@ from penstock.spark.internals import JvmError
 log = logging.getLogger("penstock")
 
 # Longest time between two looks at the inbox, longest wait for reports in it, time between two
-# searches for unused operators, and time after which such an operator is removed.
+# searches for dropped operators.
 _LOOK_S = 0.5
 _FLUSH_S = 10.0
 _CLEAN_S = 30.0
-_UNUSED_S = 600.0
 # Reports, with their tasks as they were known when the reports arrived.
 _Delivered = list[tuple[TaskId | None, Packed]]
 
@@ -62,7 +62,9 @@ class ControlPlane:
         self._inbox: queue.SimpleQueue[_Delivered | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
         self._application = spark.sparkContext.applicationId
-        self._dropped: set[str] = set()
+        self._dropped = DroppedOperators(
+            self.registry, self._save, lambda query: bool(self._streams.run_of(query))
+        )
         MAILBOXES[self._application] = self._deliver
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
             [], ReportParam(self._application)
@@ -95,11 +97,15 @@ class ControlPlane:
         """Save the learnt costs of an operator, call its callbacks, and forget it."""
         self.flush()
         self._notices.drain()
-        self._save_and_remove(self.registry.all(operator))
+        registered = self.registry.all(operator)
+        self._save(registered)
+        self.registry.remove(registered)
 
     def forget(self, operator: str) -> None:
-        """Note that the user has dropped an operator; it is removed when its queries have ended."""
-        # The garbage collector calls this on any thread, whatever lock it holds: take none.
+        """Note that the user has dropped an operator; its state goes when its queries have ended.
+
+        The garbage collector calls this, on any thread.
+        """
         self._dropped.add(operator)
 
     def controllers(self, operator: str | None = None) -> list[Controller]:
@@ -276,7 +282,7 @@ class ControlPlane:
                 self._files.save_aside(self._known())
             if time.monotonic() - cleaned_s > _CLEAN_S:
                 cleaned_s = time.monotonic()
-                self._remove_forgotten()
+                self._dropped.remove()
 
     def _deliver(self, reports: Reports) -> None:
         """Put reports into the inbox. Called by Spark's scheduler, which waits for it."""
@@ -308,28 +314,15 @@ class ControlPlane:
             log.exception("a report could not be used; routing goes on with older costs")
 
     def _known(self) -> list[tuple[SparkSession, Controller]]:
-        """Return all controllers, with their sessions."""
-        own = [(one.spark, [*one.controllers.values()]) for one in self.registry.all()]
-        return [(spark, controller) for spark, found in own for controller in found]
+        """Return the controllers whose costs are saved, with their sessions."""
+        return [(one.spark, controller) for one, controller in self.registry.newest()]
 
-    def _remove_forgotten(self) -> None:
-        """Remove operators that the user has dropped, and that no query has used for a while."""
-        unused = [
-            one
-            for one in self.registry.all()
-            if one.operator in self._dropped
-            and time.monotonic() - one.used_s > _UNUSED_S
-            and not any(self._streams.run_of(query) for query in [*one.controllers])
-        ]
-        if unused:
-            self._save_and_remove(unused)
-        self._dropped &= {one.operator for one in self.registry.all()}
-
-    def _save_and_remove(self, registrations: list[Registration]) -> None:
+    def _save(self, registrations: list[Registration]) -> None:
+        """Save the learnt costs of operators, unless a newer one has taken the place of one."""
         self.stale_files.look(now=True)
-        self.registry.remove(registrations)
-        for one in registrations:
-            self._files.save_all([(one.spark, own) for own in [*one.controllers.values()]])
+        own = {one.identity for one in registrations}
+        known = self.registry.newest()
+        self._files.save_all([(one.spark, found) for one, found in known if one.identity in own])
 
 
 def _inherit(controller: Controller, earlier: Controller) -> None:

@@ -1,6 +1,7 @@
 """The operators of an application, and their controllers."""
 
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -31,7 +32,7 @@ class Registration:
         recorder: writer of the trace; None if nothing is recorded.
         controllers: controller of each query that uses the operator.
         lock: guards the controllers; held while a controller reads its files.
-        used_s: time at which a task has last used it, in seconds of the monotonic clock.
+        used_s: time at which it was applied, or a task has last used it, on the monotonic clock.
     """
 
     spark: SparkSession
@@ -47,7 +48,7 @@ class Registration:
     recorder: Recorder | None = None
     controllers: dict[str, Controller] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
-    used_s: float = 0.0
+    used_s: float = field(default_factory=time.monotonic)
 
     @property
     def folders(self) -> list[Spill]:
@@ -62,6 +63,11 @@ class Registration:
         another one.
         """
         return f"{self.operator}-{self.policies.grouping.instances}"
+
+    @property
+    def idle_s(self) -> float:
+        """Time for which no task has used the operator, in seconds."""
+        return time.monotonic() - self.used_s
 
     def warn_of_trigger(self, controller: Controller) -> None:
         """Warn if records wait longer for the start of their batch than the target allows."""
@@ -98,6 +104,7 @@ class Registry:
             known = self._registered.get(identity)
             if known is not None and known.policies == registration.policies:
                 known.spark = registration.spark
+                known.used_s = registration.used_s
             else:
                 self._registered[identity] = registration
         return identity
@@ -112,6 +119,17 @@ class Registry:
         with self._lock:
             found = list(self._registered.values())
         return [one for one in found if operator is None or one.operator == operator]
+
+    def newest(self) -> list[tuple[Registration, Controller]]:
+        """Return the controllers, but for those whose query goes on with a newer operator.
+
+        An operator that is made again for each batch has the same name each time.
+        """
+        found: dict[tuple[str, str], tuple[Registration, Controller]] = {}
+        for one in self.all():
+            for query, controller in [*one.controllers.items()]:
+                found[query, one.name if query else one.identity] = one, controller
+        return list(found.values())
 
     def remove(self, registrations: Iterable[Registration]) -> None:
         """Forget registrations."""
