@@ -26,7 +26,7 @@ def test_a_missing_module_is_one_line_with_the_way_out(name):
 
 def test_a_module_that_is_blocked_counts_as_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "highspy", None)
-    with pytest.raises(PenstockError, match="the solver needs highspy; run in a clone: pip install"):
+    with pytest.raises(PenstockError, match="the solver needs highspy; run in a clone"):
         needs("highspy", "solvers", "the solver")
 
 

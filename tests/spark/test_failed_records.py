@@ -249,3 +249,18 @@ def test_the_journal_of_a_failed_batch_is_json(spark, tmp_path):
     op.stats()
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert sum(line.get("failed", 0) for line in lines) == 4
+
+
+def test_jobs_on_rdds_of_one_folder_keep_the_failed_records_of_each(spark, tmp_path):
+    """A job on an RDD has no execution, and a frame with other files is equal for Spark."""
+    op = balanced(picky(), on_error="keep", errors=str(tmp_path / "errors"))
+    for start in range(2):
+        for file in (tmp_path / "in").glob("*.json"):
+            file.unlink()
+        drop(tmp_path / "in", *some_files(1, start=start), start=start)
+        frame = spark.read.schema(NUMBERED).json(str(tmp_path / "in")).transform(op)
+        rdd = frame.rdd
+        assert rdd.count() == len(rdd.collect())  # two jobs on one RDD keep each record once
+    stats = op.stats()
+    assert (stats.batches, stats.received) == (2, 40)
+    assert sorted(row.n for row in kept(spark, tmp_path / "errors").collect()) == THIRD[:14]

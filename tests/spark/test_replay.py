@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from flows import TIMED, WAIT_S, bag, drop, numbered, run, source, sunk, timed_files, unwanted
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
 
 import penstock
@@ -75,6 +76,35 @@ def test_a_replay_goes_on_after_a_restart_and_cleans_up(spark, tmp_path, folder)
     while files_of(ready) > 1:
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_records_of_a_batch_that_will_run_again_are_not_replayed(spark, tmp_path, caplog):
+    drop(tmp_path / "in", *timed_files(3))
+    folder, results, fails = tmp_path / "spill", {}, [True]
+    op = balanced(unwanted(spark, "e1"), spill=str(folder))
+
+    def write(batch, number):
+        results[number] = numbers(batch.collect())
+        if number == 2 and fails:
+            raise RuntimeError("the sink is full")
+
+    def start():
+        rows = source(spark, tmp_path / "in", TIMED).transform(op).writeStream.foreachBatch(write)
+        rows = rows.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        return rows.trigger(availableNow=True).start()
+
+    with pytest.raises(StreamingQueryException, match="the sink is full"):
+        start().awaitTermination(WAIT_S)
+    run(penstock.replay(spark, str(folder)), tmp_path, "late")
+    assert numbers(sunk(spark, tmp_path, "late")) == SHED[:10]
+    assert "their batch was not committed and will run again" in caplog.text
+    fails.clear()
+    assert start().awaitTermination(WAIT_S)
+    op.close()
+    run(penstock.replay(spark, str(folder)), tmp_path, "late")
+    assert numbers(sunk(spark, tmp_path, "late")) == SHED
+    assert sorted(n for rows in results.values() for n in rows) == sorted({*range(60)} - {*SHED})
+    assert files_of(folder) == 0
 
 
 def test_the_time_of_arrival_is_that_of_the_replay(spark, tmp_path, folder):

@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 from penstock.policies.validation import seconds
 from penstock.spark import internals
 from penstock.spark.arguments import schema_of
-from penstock.spark.driver.releaser import MOST_FILES, READY, Releaser, release, spilled_files
+from penstock.spark.driver.releaser import MOST_FILES, READY, Releaser, release_all, spilled_files
 from penstock.spark.paths import absolute, path_of_spark
 from penstock.spark.routed import RoutedOperator
 from penstock.spark.spill import ADDED, ERROR_ADDED, file_system
@@ -39,7 +39,8 @@ def replay(
         spark: session to read with.
         path: folder that an operator spills to, or keeps failed records in.
         when: operator that must have slack; None moves everything at once, for queries that have
-            ended. The newest call for a folder counts.
+            ended. Files of a batch that was not committed stay: the restarted query decides about
+            that batch again. The newest call for a folder counts.
         arrival: timestamp column that is set to the time of the replay, so that records are not
             shed again for their age; None leaves it unchanged. It must not be the column of the
             watermark, or records would count for the time of their replay.
@@ -70,7 +71,7 @@ def replay(
             f"{', '.join(frame.columns)}"
         )
     if when is None:
-        release(path)
+        release_all(spark, path)
     else:
         Releaser(
             spark,

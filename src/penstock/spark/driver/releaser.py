@@ -60,6 +60,20 @@ def release(path: str, most: int | None = None, final: Callable[[str], bool] | N
     return moved
 
 
+def release_all(spark: SparkSession, path: str) -> None:
+    """Move the files of all batches but those that will run again, and log how many stay."""
+    files = CommittedFiles(spark, path)
+    release(path, final=lambda name: not files.unfinished(name))
+    left = len(spilled_files(*file_system(path)))
+    if left:
+        log.warning(
+            "%d files of %s stay there: their batch was not committed and will run again. Start "
+            "their query again, and replay them when it has ended",
+            left,
+            path,
+        )
+
+
 class CommittedFiles:
     """Finds files of batches that are committed: they will not be written again.
 
@@ -72,6 +86,7 @@ class CommittedFiles:
         self._spark = spark
         self._files, self._root = file_system(path)
         self._committed: dict[str, int] = {}
+        self._unfinished: dict[str, int | None] = {}
 
     def __call__(self, name: str) -> bool:
         """Whether a file is of a committed batch of a streaming query."""
@@ -83,15 +98,35 @@ class CommittedFiles:
             self._committed[query] = self._newest_of(query)
         return batch <= self._committed[query]
 
+    def unfinished(self, name: str) -> bool:
+        """Whether a file is of a batch that has begun and was not committed: it will run again."""
+        found = _FILE.search(name)
+        if found is None:
+            return False
+        query = found[2]
+        if query not in self._unfinished:
+            self._unfinished[query] = self._unfinished_of(query)
+        return int(found[1]) == self._unfinished[query]
+
     def _newest_of(self, query: str) -> int:
         """Return the newest committed batch of a query; -1 if that is unknown."""
         try:
-            with self._files.open_input_stream(f"{self._root}/{NOTES}/{query}") as stream:
-                checkpoint = stream.read().decode()
-            return internals.committed_batch(self._spark, checkpoint)
+            return internals.committed_batch(self._spark, self._checkpoint(query))
         except (OSError, JvmError, UnicodeDecodeError) as error:
             log.debug("files of query %s stay: %s", query, error)
             return -1
+
+    def _unfinished_of(self, query: str) -> int | None:
+        """Return the batch of a query that will run again; None without one, or if unknown."""
+        try:
+            return internals.unfinished_batch(self._spark, self._checkpoint(query))
+        except (OSError, JvmError, UnicodeDecodeError) as error:
+            log.debug("files of query %s are released: %s", query, error)
+            return None
+
+    def _checkpoint(self, query: str) -> str:
+        with self._files.open_input_stream(f"{self._root}/{NOTES}/{query}") as stream:
+            return str(stream.read().decode())
 
 
 def has_slack(last: BatchStats, limit_ms: float | None) -> bool:

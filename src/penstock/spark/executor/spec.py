@@ -1,5 +1,6 @@
 """The description of an operator that the driver sends to its tasks."""
 
+import uuid
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -23,7 +24,8 @@ class OperatorSpec:
         instances: number of instances of the operator.
         address: address of the driver's control channel.
         destinations: numbers that the routing stage writes.
-        use: identity of the frame that the operator is applied to.
+        use: identity of the frame that the operator is applied to; equal for equal frames.
+        frame: name of this frame alone, for jobs that have no other name.
         reads: columns that the routing stage gets, in their order.
         asks: whether routers ask the driver in any case, so that it hears of a run of the query
             before tasks keep failed records.
@@ -38,6 +40,7 @@ class OperatorSpec:
     address: Address
     destinations: Destinations
     use: str
+    frame: str
     reads: tuple[str, ...]
     asks: bool = False
     record: int = 0
@@ -67,6 +70,8 @@ class OperatorSpec:
             address=address,
             destinations=destinations,
             use=use,
+            # An equal frame may have other records later, such as those of new files in a folder.
+            frame=f"{use}-{uuid.uuid4().hex[:8]}",
             reads=reads,
             asks=asks,
             record=record,

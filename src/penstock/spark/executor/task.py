@@ -18,7 +18,7 @@ def task_id(spec: OperatorSpec, partition: int) -> TaskId:
         partition: number of the task's partition in the plan, at the operator's stage.
     """
     context = _context()
-    query, batch = _batch_of(context, spec.use)
+    query, batch = _batch_of(context, spec.frame)
     return TaskId(spec.identity, query, batch, partition, spec.use, _run_of(context))
 
 
@@ -39,19 +39,20 @@ def _context() -> TaskContext:
     return context
 
 
-def _batch_of(context: TaskContext, use: str) -> tuple[str, str]:
+def _batch_of(context: TaskContext, frame: str) -> tuple[str, str]:
     """Return the streaming query of a task (empty for a batch job), and the name of its batch.
 
     A batch job is named by its SQL execution: a stage that runs again gets another number. So is a
     job that a user's thread starts inside of `foreachBatch`: it does not know its query, and the
-    driver finds it. A job on an RDD has no execution.
+    driver finds it. A job on an RDD has no execution. It is named by its frame, so that several
+    jobs on the same RDD are one batch.
     """
     query = context.getLocalProperty("sql.streaming.queryId") or ""
     batch = context.getLocalProperty("streaming.sql.batchId")
     if query and batch is not None:
         return query, batch
     execution = context.getLocalProperty("spark.sql.execution.id")
-    return "", f"execution {execution}" if execution else f"frame {use}"
+    return "", f"execution {execution}" if execution else f"frame {frame}"
 
 
 def _run_of(context: TaskContext) -> str:
