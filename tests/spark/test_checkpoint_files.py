@@ -84,3 +84,30 @@ def test_a_store_that_hangs_holds_up_no_other_query(spark, tmp_path, monkeypatch
     finally:
         works.set()
     assert found == {"hanging": 60, "other": 60}
+
+
+def test_a_program_that_ends_waits_for_the_file_that_is_written(monkeypatch):
+    asked, works = threading.Event(), threading.Event()
+    store = Store(True)
+    create = store.create_file
+
+    def hang(spark, path, data):
+        asked.set()
+        assert works.wait(WAIT_S)
+        create(spark, path, data)
+
+    store.create_file = hang
+    now_s = [0.0]
+    monkeypatch.setattr(module, "internals", store)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now_s[0])
+    files = CheckpointFiles()
+    controller = Controller("work", "query", OperatorPolicies(Factoring(2)), journal=Journal())
+    controller.unsaved = True
+    files.save_if_due(None, controller)  # it is due a second later
+    now_s[0] = 1.0
+    files.save_aside([(None, controller)])
+    assert asked.wait(WAIT_S)
+    files.save_all([(None, controller)])  # another thread is at it
+    threading.Timer(0.2, works.set).start()
+    files.close()
+    assert len(store.requests) == 1

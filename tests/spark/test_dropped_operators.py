@@ -4,7 +4,7 @@ import gc
 import threading
 
 import pytest
-from flows import NUMBERED, drop, numbered, saved_files, some_files, source
+from flows import NUMBERED, WAIT_S, drop, numbered, saved_files, some_files, source
 
 import penstock
 from penstock.spark.driver import dropped
@@ -117,8 +117,9 @@ def test_an_operator_made_in_each_batch_leaves_nothing_behind(spark, plane, tmp_
     # The newest state is saved, and no older one after it.
     (newest,) = plane.controllers(identities[-1])
     plane._files.save_all(plane._known())
-    saved = saved_files(tmp_path / "checkpoint", "again")[-1].read_bytes()
-    assert saved == newest.save()
+    assert plane._files._idle.wait(WAIT_S)  # another thread may be writing the file
+    (*_, saved) = saved_files(tmp_path / "checkpoint", "again")
+    assert saved.read_bytes() == newest.save()
 
 
 def test_an_operator_that_is_applied_again_gets_no_further_finalizer(spark, plane, monkeypatch):

@@ -26,6 +26,8 @@ _CONSEQUENCE = {
 # takes some requests for each file.
 _FIRST_SAVE_S = 1.0
 _SAVE_S = 60.0
+# Longest time that a program which ends waits for a file that is being written.
+_CLOSE_S = 5.0
 # Files of one kind that are kept: the newest one may be damaged.
 _KEPT = 2
 
@@ -150,8 +152,10 @@ class CheckpointFiles:
             self._idle.set()
 
     def close(self) -> None:
-        """End the thread that saves."""
+        """End the thread that saves, when it has written what it is writing."""
         self._orders.put(None)
+        if self._saver is not None:
+            self._saver.join(timeout=_CLOSE_S)
 
     def save_if_due(self, spark: SparkSession, controller: Controller) -> None:
         """Save the learnt costs of an operator, unless they were saved a moment ago."""
