@@ -5,7 +5,15 @@ import pytest
 
 from penstock.policies.costs import SpaceSaving, call_filters, heavy_hitters
 from penstock.policies.costs.call_filters import LEVEL, no_filters
-from penstock.policies.costs.totals import EVICTED, RECORDS, WITHIN, WITHIN_MS2
+from penstock.policies.costs.totals import (
+    EVICTED,
+    RECORDS,
+    REST,
+    REST_MS,
+    REST_MS2,
+    WITHIN,
+    WITHIN_MS2,
+)
 
 
 def learnt(keys, costs_ms, capacity=8):
@@ -30,14 +38,27 @@ def test_costs_of_any_size_show_how_fast_an_instance_is(cost_ms):
     assert weight == pytest.approx(25 / (1 + 25 / 100))
 
 
-def test_age_multiplies_every_weight():
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_age_multiplies_every_weight_and_every_cost(scale):
     model = learnt([1, 1, 2, 3, 3], [1.0, 4.0, 2.0, 5.0, 6.0], capacity=2)
-    totals = model.table[2]
-    before = totals.copy()
+    entries, _, totals, _, _ = model.table
+    before, costs_ms = totals.copy(), entries["mean_ms"].copy()
     assert before[EVICTED] > 0
-    heavy_hitters.age(model.table, 0.25, 1.0)
-    for number in (RECORDS, WITHIN, WITHIN_MS2, EVICTED):
+    heavy_hitters.age(model.table, 0.25, scale)
+    for number in (RECORDS, REST, WITHIN, EVICTED):
         assert totals[number] == pytest.approx(0.25 * before[number])
+    assert totals[REST_MS] == pytest.approx(0.25 * scale * before[REST_MS])
+    for number in (REST_MS2, WITHIN_MS2):
+        assert totals[number] == pytest.approx(0.25 * scale**2 * before[number])
+    assert entries["mean_ms"] == pytest.approx(scale * costs_ms)
+
+
+def test_the_mean_of_the_rest_never_fades_to_nothing():
+    model = learnt([1, 2], [1.0, 5.0])
+    for _ in range(2_000):
+        heavy_hitters.age(model.table, 0.5, 1.0)
+    assert heavy_hitters.LEAST_REST < model.table[2][REST] < 4 * heavy_hitters.LEAST_REST
+    assert model.estimate([9]).tolist() == [3.0]
 
 
 def test_squares_of_a_call_are_those_of_its_records():
