@@ -11,7 +11,7 @@ import time
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.spark.lab import guard, kafka_jars
+from penstock.spark.lab import guard, kafka, kafka_jars
 from penstock.spark.lab.kafka_jars import KafkaUnavailableError, Pin, broker_jars, pins
 
 WAIT_S = 60
@@ -71,6 +71,19 @@ def test_a_jar_with_another_checksum_is_refused_and_does_not_count_as_missing(
     with pytest.raises(PenstockError, match="has checksum") as raised:
         broker_jars()
     assert not isinstance(raised.value, KafkaUnavailableError)
+
+
+@pytest.mark.parametrize(("prints", "said"), [("one two three four", "two three four"), ("", "no")])
+def test_a_broker_that_cannot_start_says_what_kafka_printed(prints, said, monkeypatch, tmp_path):
+    java = tmp_path / "java"
+    java.write_text(f"#!/bin/sh\nfor line in {prints}; do echo $line; done\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(kafka, "java_command", lambda: str(java))
+    monkeypatch.setattr(kafka, "broker_jars", list)
+    broker = kafka.KafkaBroker()
+    with pytest.raises(PenstockError, match=f"cannot be formatted: (it printed )?{said}"):
+        broker.start()
+    broker.stop()  # once more does no harm
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])

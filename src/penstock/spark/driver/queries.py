@@ -8,11 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.control.newest import trim
 from penstock.spark import internals
 from penstock.spark.internals import JvmError
 
-# Queries that are remembered.
+# Queries that are remembered, unless more of them run.
 _REMEMBERED = 256
 
 
@@ -62,7 +61,9 @@ class Queries:
         with self._lock:
             if not follows and query not in self._known:  # it has ended already
                 self._remember(QueryState(query, query, active=False))
-            return self._known[query].name
+            name = self._known[query].name
+        self._forget_ended()
+        return name
 
     def _follow(self, query: str) -> bool:
         """Follow a query; return whether it runs."""
@@ -82,8 +83,16 @@ class Queries:
         """Remember the newest state of a query. The caller holds the lock."""
         self._known[state.query] = state
         self._known.move_to_end(state.query)
-        trim(self._known, _REMEMBERED)
-        self._executions = {k: v for k, v in self._executions.items() if k in self._known}
+
+    def _forget_ended(self) -> None:
+        """Forget the queries that ended first, above a number; those that run are all kept."""
+        if len(self._known) <= _REMEMBERED:
+            return
+        self.states()  # sees which have ended
+        with self._lock:
+            ended = [query for query, state in self._known.items() if not state.active]
+            for query in ended[: max(0, len(self._known) - _REMEMBERED)]:
+                del self._known[query]
 
     def follow_all(self) -> None:
         """Follow all queries of the application that run, with operators or without."""
@@ -95,6 +104,7 @@ class Queries:
             followed = set(self._executions)
         for query in sorted(active - followed):
             self._follow(query)  # unless it has just ended
+        self._forget_ended()
 
     def progress(self) -> dict[str, dict[str, Any]]:
         """Return the newest progress of each followed query; of one that has just ended, too."""
