@@ -91,6 +91,7 @@ class Choice:
         self.known_s = known_s
         # A mutant may be slower than the true source, but not endless.
         self.limit_s = SLOW_S if known_s is None else 3 * SLOW_S
+        self.setup_s = 0.0
         self.passed_s: dict[str, float] = {}
 
     def pytest_sessionstart(self) -> None:
@@ -109,8 +110,16 @@ class Choice:
             items[:] = sorted(chosen, key=lambda item: self.known_s[item.nodeid])
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Iterator[None]:
+        """Stop fixtures that are too slow."""
+        return (yield from self._limited())
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Iterator[None]:
         """Stop a test that is too slow."""
+        return (yield from self._limited())
+
+    def _limited(self) -> Iterator[None]:
         quicker = QUICKER if self.known_s is None and time.process_time() > LONG_S else 1
         signal.setitimer(signal.ITIMER_VIRTUAL, self.limit_s / quicker)
         try:
@@ -119,9 +128,11 @@ class Choice:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember quick tests that pass."""
+        """Remember quick tests that pass, and their times with those of their fixtures."""
+        if report.when == "setup":
+            self.setup_s = report.duration
         if report.when == "call" and report.passed:
-            self.passed_s[report.nodeid] = report.duration
+            self.passed_s[report.nodeid] = self.setup_s + report.duration
 
 
 def run_tests(files: list[Path], choice: Choice) -> int:
