@@ -73,6 +73,7 @@ bench: $(READY) java  ## Measure speed, gain and overhead, as ratios side by sid
 	$(BIN)/python benchmarks/collocate.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/narrow.py
 	$(BIN)/python benchmarks/task.py
 	$(BIN)/python benchmarks/driver.py
 	$(BIN)/python benchmarks/diagnose.py

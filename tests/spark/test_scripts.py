@@ -31,6 +31,7 @@ LONG = {
     "benchmarks/planning.py",
     "benchmarks/policies.py",
     "benchmarks/forms.py",
+    "benchmarks/narrow.py",
     "benchmarks/overhead.py",
     "benchmarks/peers.py",
     "benchmarks/place.py",
