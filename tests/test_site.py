@@ -31,6 +31,23 @@ def test_links_and_pictures_lead_to_staged_files(site):
     assert dead == []
 
 
+def test_links_to_a_part_of_a_page_lead_to_a_heading(site):
+    dead = [
+        f"{page.relative_to(site.STAGE)}: {target}#{part}"
+        for page in site.STAGE.rglob("*.md")
+        for target, part in re.findall(r"\]\(([^)\s#:]*)#([^)\s]+)\)", page.read_text())
+        if part not in anchors((page.parent / target if target else page).read_text())
+    ]
+    assert dead == []
+
+
+def anchors(text):
+    """The names of the headings of a page, as the site makes them."""
+    titles = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", title.replace("`", "")).strip().lower() for title in titles]
+    return {re.sub(r"[\s-]+", "-", title) for title in plain}
+
+
 def test_the_menu_has_every_page_but_single_decisions(site):
     nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
     listed = set(re.findall(r"[\w/-]+\.md", str(nav)))

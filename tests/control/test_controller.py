@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from shed_reports import in_front
 
 from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.control.reports import (
@@ -69,6 +70,25 @@ def test_a_batch_keeps_its_snapshot(controller, grouping):
     controller.observe(executed(grouping, 0))
     assert controller.snapshot("1") == first
     assert controller.snapshot("2") != first
+
+
+def test_it_works_until_all_records_of_its_batches_are_accounted_for(controller, grouping):
+    assert not controller.is_working
+    controller.snapshot("1")
+    assert controller.is_working  # no router has reported yet
+    controller.observe(RouterReport(TaskId("op", "query", "1", 0), 4, 1.0, 0.0))
+    controller.observe(executed(grouping, 0))
+    assert controller.is_working
+    controller.observe(executed(grouping, 1))
+    assert not controller.is_working
+
+
+def test_an_operator_in_front_works_until_a_router_reports():
+    one = in_front()
+    one.snapshot("1")
+    assert one.is_working
+    one.observe(RouterReport(TaskId("op", "query", "1", 0), 4, 1.0, 0.0))
+    assert not one.is_working
 
 
 def test_a_report_that_comes_twice_counts_once(controller, grouping):

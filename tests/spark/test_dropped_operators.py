@@ -2,9 +2,10 @@
 
 import gc
 import threading
+import time
 
 import pytest
-from flows import NUMBERED, WAIT_S, drop, numbered, saved_files, some_files, source
+from flows import NUMBERED, WAIT_S, drop, numbered, run, saved_files, some_files, source
 
 import penstock
 from penstock.spark.driver import dropped
@@ -79,6 +80,73 @@ def test_a_frame_works_whose_operator_was_dropped_before_it_ran(spark, plane, mo
         assert controller.stats().fallbacks == 0
 
 
+def test_an_operator_stays_while_tasks_of_its_batch_job_run(spark, plane, monkeypatch, tmp_path):
+    """Tasks report when they end; until then nobody uses the operator."""
+    go = tmp_path / "go"
+
+    def wait(record):
+        end_s = time.monotonic() + WAIT_S
+        while not go.exists() and time.monotonic() < end_s:
+            time.sleep(0.02)
+        return record
+
+    op = penstock.balance(wait, key="entity", schema=NUMBERED, instances=2, name="long")
+    frame, identity = numbered(spark, 20).transform(op), op.identity
+    del op
+    gc.collect()
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    job = threading.Thread(target=frame.collect)
+    job.start()
+    try:
+        until(lambda: state_of(plane, identity) == [1])
+        until(lambda: plane.controllers(identity)[0].stats().received == 20)
+        (controller,) = plane.controllers(identity)
+        plane._dropped.remove()
+        assert plane.controllers(identity) == [controller]
+    finally:
+        go.touch()
+        job.join()
+    plane.flush()
+    assert controller.stats().processed == 20
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [0]
+
+
+def until(condition):
+    end_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def test_a_stream_that_waits_for_data_keeps_its_operator(spark, plane, monkeypatch, tmp_path):
+    op = balanced("waits")
+    (tmp_path / "in").mkdir()
+    frame, identity = source(spark, tmp_path / "in").transform(op), op.identity
+    del op
+    gc.collect()
+    monkeypatch.setattr(dropped, "_DORMANT", 0)
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [0]
+    drop(tmp_path / "in", *some_files(1))
+    run(frame, tmp_path)
+    plane.flush()
+    (controller,) = plane.controllers(identity)
+    assert controller.stats().received == 20
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    plane._dropped.remove()  # the stream has ended
+    assert state_of(plane, identity) == []
+
+
+def test_tasks_of_a_closed_operator_leave_the_driver_to_others(spark, plane):
+    closed, other = balanced("closed"), balanced("other")
+    frame = numbered(spark, 20).transform(closed)
+    plane.unregister(closed.identity)
+    assert frame.count() == 20  # without the driver
+    assert numbered(spark, 20).transform(other).count() == 20
+    assert other.stats().fallbacks == 0
+
+
 def test_of_many_frames_that_never_ran_the_newest_are_kept(spark, plane, monkeypatch):
     ops = [balanced() for _ in range(3)]
     identities = [op.identity for op in ops]
@@ -115,6 +183,7 @@ def test_an_operator_made_in_each_batch_leaves_nothing_behind(spark, plane, tmp_
     finally:
         query.stop()
     # The newest state is saved, and no older one after it.
+    plane.flush()
     (newest,) = plane.controllers(identities[-1])
     plane._files.save_all(plane._known())
     assert plane._files._idle.wait(WAIT_S)  # another thread may be writing the file

@@ -35,5 +35,10 @@ def test_queries_that_ended_first_are_forgotten_and_those_that_run_are_not(
     assert known.states() == [QueryState(running.id, "long"), *found]
     running.stop()
     known.begin(ended[5])
-    assert [one.query for one in known.states()] == ended[3:]
+    assert [one.query for one in known.states()] == [running.id, *ended[4:]]
+    for one in ended[:2]:
+        known.begin(one)
+    assert running.id in [one.query for one in known.states()]  # seen to end after ended[5]
+    known.begin(ended[2])
+    assert [one.query for one in known.states()] == [ended[0], ended[1], ended[2]]
     assert known.progress() == {}

@@ -13,7 +13,8 @@ import penstock
 from penstock.control import BatchStats, OperatorStats
 from penstock.spark import internals
 from penstock.spark.driver import releaser as releasing
-from penstock.spark.driver.releaser import CommittedFiles, Releaser, release
+from penstock.spark.driver.releaser import CommittedFiles, Releaser, release, release_all
+from penstock.spark.internals import JvmError
 
 pytestmark = pytest.mark.spark
 
@@ -105,6 +106,31 @@ def test_records_of_a_batch_that_will_run_again_are_not_replayed(spark, tmp_path
     assert numbers(sunk(spark, tmp_path, "late")) == SHED
     assert sorted(n for rows in results.values() for n in rows) == sorted({*range(60)} - {*SHED})
     assert files_of(folder) == 0
+
+
+def test_files_stay_if_the_checkpoint_cannot_be_read(spark, folder, monkeypatch, caplog):
+    def fails(*_):
+        raise JvmError("503 Slow Down")
+
+    monkeypatch.setattr(internals, "unfinished_batch", fails)
+    folder.with_name("spill-replay").mkdir()
+    release_all(spark, str(folder))
+    assert files_of(folder) == 3
+    assert "stay: 503 Slow Down" in caplog.text
+    monkeypatch.undo()
+    shutil.rmtree(folder.parent / "live-checkpoint")  # the query was given up
+    release_all(spark, str(folder))
+    assert files_of(folder) == 0
+
+
+def test_files_of_all_batches_that_will_run_again_stay(spark, folder):
+    """With asynchronous progress tracking several batches are not committed."""
+    commits = folder.parent / "live-checkpoint" / "commits"
+    for batch in (1, 2):
+        (commits / str(batch)).unlink()
+    folder.with_name("spill-replay").mkdir()
+    release_all(spark, str(folder))
+    assert files_of(folder) == 2
 
 
 def test_the_time_of_arrival_is_that_of_the_replay(spark, tmp_path, folder):

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.control import Snapshot
 from penstock.control.reports import TaskId
-from penstock.spark.channel import Address, Answer, ControlServer
+from penstock.spark.channel import Address, Answer, ControlServer, RefusedError
 from penstock.spark.executor import snapshots
 from penstock.spark.executor.snapshots import Answers, shared_folder
 
@@ -22,6 +22,8 @@ def asked():
 def server(asked):
     def handler(request):
         asked.append(request)
+        if request["operator"] == "closed":
+            raise RefusedError("the operator was closed")
         number = int(request["batch"])
         return Answer("query", request["batch"], Snapshot(number // 2, 1.0, b"x" * 10_000))
 
@@ -135,6 +137,13 @@ def test_the_pause_grows_and_ends_with_an_answer(server, tmp_path, monkeypatch):
     now_s += 1
     assert Answers(server.address, tmp_path).get(task()).batch == "4"
     assert not (tmp_path / "silent").exists()
+
+
+def test_a_refusal_stops_no_other_operator(workers):
+    for worker in workers[:2]:
+        with pytest.raises(RefusedError, match="the operator was closed"):
+            worker.get(task(operator="closed"))
+    assert workers[2].get(task()).batch == "4"
 
 
 def test_a_damaged_note_stops_nobody(server, tmp_path):

@@ -97,7 +97,9 @@ class Controller:
                     records=self._ledger.expected_records,
                 )
                 self._pins.add(batch, pinned)
-                self._write_plan(batch)
+                words = f"{self._policies.words}, from {self._reports} reports"
+                reason = f"{self.active} instances, {words}"
+                self._write("plan", batch=batch, version=self._version, reason=reason)
             self._pins.touch(batch)
             return pinned
 
@@ -105,6 +107,12 @@ class Controller:
         """Whether a batch is decided about already."""
         with self._lock:
             return self._pins.get(batch) is not None
+
+    @property
+    def is_working(self) -> bool:
+        """Whether records of a batch that has begun are not accounted for yet."""
+        with self._lock:
+            return not all(map(self._ledger.is_done, [*self._pins.batches, *self._ledger.begun]))
 
     def begin_run(self, run: str, again: int | None) -> None:
         """Go on in another run of the query.
@@ -137,10 +145,6 @@ class Controller:
             # It gets a version of its own, because routers identify snapshots by version.
             self._pins.restore(batch, replace(snapshot, version=self._version))
             self._version += 1
-
-    def _write_plan(self, batch: str) -> None:
-        reason = f"{self.active} instances, {self._policies.words}, from {self._reports} reports"
-        self._write("plan", batch=batch, version=self._version, reason=reason)
 
     def _write(self, kind: str, **fields: object) -> None:
         self.journal.write(kind, operator=self.name, query=self.query, **fields)
@@ -276,9 +280,8 @@ class Controller:
 
     def _warn_of_target(self, number: str, batch: Batch) -> None:
         """Warn if the target cannot hold."""
-        if (target := self._policies.target) is not None:
-            for kind, message in about_batch(number, batch, target):
-                self.warn(kind, message)
+        for kind, message in about_batch(number, batch, self._policies.target):
+            self.warn(kind, message)
 
     def warn(self, kind: str, message: str) -> None:
         """Log the first warning of each kind, and keep the newest one for the stats."""
@@ -327,8 +330,7 @@ class Controller:
         """Return how many records of a batch routers have reported, and when it began (s)."""
         with self._lock:
             found, pinned = self._ledger.batch(batch), self._pins.get(batch)
-            rows = found.received if found is not None else 0
-            return rows, pinned.began_s if pinned is not None else None
+            return found.received if found else 0, pinned.began_s if pinned else None
 
     def save(self) -> bytes:
         """Return everything learnt, to be kept beyond this process."""

@@ -28,6 +28,11 @@ class Pins:
     def __len__(self) -> int:
         return len(self._pinned)
 
+    @property
+    def batches(self) -> list[str]:
+        """Names of the batches whose snapshots are pinned."""
+        return [*self._pinned]
+
     def get(self, batch: str) -> Snapshot | None:
         """Return the snapshot of a batch; None if none is pinned."""
         return self._pinned.get(batch)

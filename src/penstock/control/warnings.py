@@ -109,8 +109,10 @@ def about_execution(report: ExecutionReport) -> Iterator[tuple[Kind, Message]]:
         )
 
 
-def about_batch(number: str, batch: Batch, target: Target) -> Iterator[tuple[Kind, Message]]:
-    """Yield reasons why a target cannot hold."""
+def about_batch(number: str, batch: Batch, target: Target | None) -> Iterator[tuple[Kind, Message]]:
+    """Yield reasons why a target, if there is one, cannot hold."""
+    if target is None:
+        return
     late = batch.waits and batch.waiting_ms > target.limit_ms
     if late and batch.received and batch.protected == batch.received:
         yield (

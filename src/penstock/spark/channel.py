@@ -91,6 +91,10 @@ class Answer(NamedTuple):
 Handler = Callable[[dict[str, Any]], Answer]
 
 
+class RefusedError(ConnectionError):
+    """The driver is well, and has no answer for this operator."""
+
+
 class ControlServer:
     """Answers requests for snapshots, each peer in a thread of its own.
 
@@ -154,6 +158,9 @@ class ControlServer:
             asked = json.loads(request)
             answer = self._handler(asked)
             known = asked.get("version") == answer.snapshot.version
+        except RefusedError as error:
+            wire.send(json.dumps({"refused": str(error)}).encode())
+            return
         except _MALFORMED as error:
             log.warning("a request of a router cannot be read (%s)", first_line(error))
             raise EOFError from None
@@ -179,7 +186,7 @@ def _listener(listen: str, port: int, tries: int) -> socket.socket:
 
 
 def fetch(address: Address, request: dict[str, Any], have: Snapshot | None) -> Answer:
-    """Return the driver's answer to a request; raise OSError if the driver does not answer.
+    """Return the driver's answer to a request; raise OSError if the driver has none.
 
     Args:
         address: address of the driver.
@@ -194,8 +201,12 @@ def fetch(address: Address, request: dict[str, Any], have: Snapshot | None) -> A
             version = have.version if have else None
             wire.send(json.dumps({**request, "version": version}).encode())
             header = json.loads(wire.receive())
+            if "refused" in header:
+                raise RefusedError(header["refused"])
             packed = have.packed if header["known"] and have is not None else wire.receive()
             return Answer.of(header, packed)
+    except RefusedError:
+        raise
     except (*_BROKEN, *_MALFORMED) as error:
         raise ConnectionError(
             f"the driver does not answer at {address.host}:{address.port} ({error!r})"

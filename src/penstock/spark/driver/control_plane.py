@@ -17,7 +17,7 @@ from penstock.control.key_names import HOT_KEYS
 from penstock.control.reports import ExecutionReport, Packed, TaskId, unpack
 from penstock.errors import PenstockError, first_line
 from penstock.spark import internals
-from penstock.spark.channel import Answer, ControlServer
+from penstock.spark.channel import Answer, ControlServer, RefusedError
 from penstock.spark.driver.checkpoint_files import PIN, SNAPSHOT, CheckpointFiles
 from penstock.spark.driver.dropped import DroppedOperators
 from penstock.spark.driver.queries import Queries
@@ -153,6 +153,7 @@ class ControlPlane:
             if known is None:
                 known = self._begin(registration, task, asks=asks)
                 registration.controllers[task.query] = known
+                registration.awaited &= not task.query
             elif task.run and known.run != task.run and not ended:
                 self._begin_run(registration, known, task)
             return known
@@ -221,7 +222,7 @@ class ControlPlane:
             task = self._streams.resolved(TaskId(operator, query, batch, 0, run=run))
             controller = self._controller(task, asks=True)
             if controller is None:
-                raise ConnectionError("the operator was closed")
+                raise RefusedError("the operator was closed, or dropped before many others")
             self._follow_slots(controller, task)
             wanted = self._unnamed(controller)
             answer = Answer(

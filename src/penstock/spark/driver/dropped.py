@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 from penstock.spark.driver.registry import Registration, Registry
 
-# Times after which the state of an operator is removed that no query uses, or in whose place its
-# query uses a newer one.
+# Time after which the state of an operator that no query uses is removed.
 _UNUSED_S = 600.0
+# The same for a batch job that has not ended, as far as is known: its tasks may take long.
+_UNFINISHED_S = 86_400.0
+# Time after which the state of an operator is removed in whose place its query uses a newer one.
 _REPLACED_S = 60.0
 # Operators without any state that are kept.
 _DORMANT = 64
@@ -16,8 +18,9 @@ class DroppedOperators:
     """Removes the state of operators that the user has dropped.
 
     A frame outlives its operator, and may run at any time: first after a long wait for data, or
-    every hour. So an operator without state stays, unless there are many of them. If an operator is
-    made again for each batch, the earlier ones go.
+    every hour. So an operator without state stays, unless there are many of them; the operator of a
+    stream that has not begun always stays. If an operator is made again for each batch, the earlier
+    ones go.
 
     Args:
         registry: operators of the application.
@@ -49,16 +52,21 @@ class DroppedOperators:
             if one.controllers and one.identity not in newest:
                 if one.idle_s > _REPLACED_S:
                     self._registry.remove([one])
-            elif one.controllers and one.idle_s > _UNUSED_S and not self._runs(one):
+            elif one.controllers and self._is_unused(one):
                 self._save([one])
                 with one.lock:
-                    one.controllers.clear()
-        dormant = sorted((one for one in dropped if not one.controllers), key=_idle_s)
-        self._registry.remove(dormant[_DORMANT:])
+                    if self._is_unused(one):  # still, after files were written
+                        one.controllers.clear()
+        dormant = [one for one in dropped if not one.controllers and not one.awaited]
+        self._registry.remove(sorted(dormant, key=_idle_s)[_DORMANT:])
         self._operators &= {one.operator for one in self._registry.all()}
 
-    def _runs(self, registration: Registration) -> bool:
-        return any(self._is_active(query) for query in [*registration.controllers])
+    def _is_unused(self, registration: Registration) -> bool:
+        idle_s = registration.idle_s
+        return idle_s > _UNUSED_S and not any(
+            self._is_active(query) if query else one.is_working and idle_s <= _UNFINISHED_S
+            for query, one in [*registration.controllers.items()]
+        )
 
 
 def _idle_s(registration: Registration) -> float:

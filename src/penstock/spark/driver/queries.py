@@ -48,6 +48,8 @@ class Queries:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, QueryState] = OrderedDict()
         self._executions: dict[str, Any] = {}
+        # In the order of their ends.
+        self._ended: dict[str, None] = {}
 
     def begin(self, query: str) -> str:
         """Follow a query that has just started, or started again; return its name.
@@ -83,6 +85,9 @@ class Queries:
         """Remember the newest state of a query. The caller holds the lock."""
         self._known[state.query] = state
         self._known.move_to_end(state.query)
+        self._ended.pop(state.query, None)
+        if not state.active:
+            self._ended[state.query] = None
 
     def _forget_ended(self) -> None:
         """Forget the queries that ended first, above a number; those that run are all kept."""
@@ -90,9 +95,8 @@ class Queries:
             return
         self.states()  # sees which have ended
         with self._lock:
-            ended = [query for query, state in self._known.items() if not state.active]
-            for query in ended[: max(0, len(self._known) - _REMEMBERED)]:
-                del self._known[query]
+            for query in [*self._ended][: max(0, len(self._known) - _REMEMBERED)]:
+                del self._known[query], self._ended[query]
 
     def follow_all(self) -> None:
         """Follow all queries of the application that run, with operators or without."""
@@ -122,16 +126,17 @@ class Queries:
         """Return the states of all queries, the oldest first."""
         with self._lock:
             followed = dict(self._executions)
-        failures = self._ended(followed)
+        failures = self._failures(followed)
         with self._lock:
             for query, failure in failures.items():
                 if self._executions.get(query) is followed[query]:  # not started again meanwhile
                     del self._executions[query]
                     ended = replace(self._known[query], active=False, failure=failure)
                     self._known[query] = ended
+                    self._ended[query] = None
             return list(self._known.values())
 
-    def _ended(self, followed: dict[str, Any]) -> dict[str, str]:
+    def _failures(self, followed: dict[str, Any]) -> dict[str, str]:
         """Return the failures of queries that have ended; empty texts for those without one."""
         if not followed:
             return {}

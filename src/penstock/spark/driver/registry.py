@@ -33,6 +33,7 @@ class Registration:
         controllers: controller of each query that uses the operator.
         lock: guards the controllers; held while a controller reads its files.
         used_s: time at which it was applied, or a task has last used it, on the monotonic clock.
+        awaited: whether it is for a stream that has not begun.
     """
 
     spark: SparkSession
@@ -49,6 +50,7 @@ class Registration:
     controllers: dict[str, Controller] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     used_s: float = field(default_factory=time.monotonic)
+    awaited: bool = False
 
     @property
     def folders(self) -> list[Spill]:
@@ -97,16 +99,17 @@ class Registry:
     def add(self, registration: Registration) -> str:
         """Register an operator before any of its tasks runs; return its identity for tasks.
 
-        An operator that is used again goes on learning.
+        An operator that is used again goes on learning, as the newest one.
         """
         identity = registration.identity
         with self._lock:
-            known = self._registered.get(identity)
+            known = self._registered.pop(identity, None)
             if known is not None and known.policies == registration.policies:
                 known.spark = registration.spark
                 known.used_s = registration.used_s
-            else:
-                self._registered[identity] = registration
+                known.awaited |= registration.awaited
+                registration = known
+            self._registered[identity] = registration
         return identity
 
     def get(self, identity: str) -> Registration | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import re
 import threading
 import time
@@ -12,6 +13,7 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from penstock.control import BatchStats, OperatorStats
+from penstock.errors import first_line
 from penstock.spark import internals
 from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.internals import JvmError
@@ -68,7 +70,8 @@ def release_all(spark: SparkSession, path: str) -> None:
     if left:
         log.warning(
             "%d files of %s stay there: their batch was not committed and will run again. Start "
-            "their query again, and replay them when it has ended",
+            "their query again, and replay them when it has ended; or delete its checkpoint, if "
+            "you give the query up",
             left,
             path,
         )
@@ -86,7 +89,7 @@ class CommittedFiles:
         self._spark = spark
         self._files, self._root = file_system(path)
         self._committed: dict[str, int] = {}
-        self._unfinished: dict[str, int | None] = {}
+        self._unfinished: dict[str, float] = {}
 
     def __call__(self, name: str) -> bool:
         """Whether a file is of a committed batch of a streaming query."""
@@ -99,14 +102,14 @@ class CommittedFiles:
         return batch <= self._committed[query]
 
     def unfinished(self, name: str) -> bool:
-        """Whether a file is of a batch that has begun and was not committed: it will run again."""
+        """Whether a file is of a batch that will run again, as far as is known."""
         found = _FILE.search(name)
         if found is None:
             return False
         query = found[2]
         if query not in self._unfinished:
             self._unfinished[query] = self._unfinished_of(query)
-        return int(found[1]) == self._unfinished[query]
+        return int(found[1]) >= self._unfinished[query]
 
     def _newest_of(self, query: str) -> int:
         """Return the newest committed batch of a query; -1 if that is unknown."""
@@ -116,13 +119,21 @@ class CommittedFiles:
             log.debug("files of query %s stay: %s", query, error)
             return -1
 
-    def _unfinished_of(self, query: str) -> int | None:
-        """Return the batch of a query that will run again; None without one, or if unknown."""
+    def _unfinished_of(self, query: str) -> float:
+        """Return the first batch of a query that will run again; infinite without one.
+
+        All files stay if the checkpoint cannot be read, but not if nothing says where it is.
+        """
         try:
-            return internals.unfinished_batch(self._spark, self._checkpoint(query))
+            checkpoint = self._checkpoint(query)
+            if internals.unfinished_batch(self._spark, checkpoint) is None:
+                return math.inf
+            return internals.committed_batch(self._spark, checkpoint) + 1
+        except FileNotFoundError:
+            return math.inf
         except (OSError, JvmError, UnicodeDecodeError) as error:
-            log.debug("files of query %s are released: %s", query, error)
-            return None
+            log.warning("files of query %s stay: %s", query, first_line(error))
+            return -1
 
     def _checkpoint(self, query: str) -> str:
         with self._files.open_input_stream(f"{self._root}/{NOTES}/{query}") as stream:

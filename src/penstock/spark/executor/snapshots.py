@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.control.reports import TaskId
-from penstock.spark.channel import Address, Answer, fetch
+from penstock.spark.channel import Address, Answer, RefusedError, fetch
 
 try:
     import fcntl
@@ -87,6 +87,8 @@ class Answers:
         }
         try:
             answer = fetch(self._address, request, newest.snapshot if newest else None)
+        except RefusedError:
+            raise  # other operators still get answers
         except OSError:
             self._be_silent(time.time() + back_off_s, min(2 * back_off_s, MOST_BACK_OFF_S))
             raise
