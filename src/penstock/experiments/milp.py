@@ -258,7 +258,7 @@ def placement_experiment(
     )
 
 
-_SOLVER_TIME = "highs and milp, whose solver has a time limit"
+_SOLVER_TIME = "highs and milp, limited in time"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     placement_experiment(
