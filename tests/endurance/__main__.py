@@ -64,7 +64,7 @@ class Soak:
             spark__sql__shuffle__partitions="2",
             spark__locality__wait="10s",
             # What Spark itself remembers of batches is full before the first tenth has passed.
-            # Ten minutes by default, so that the number of Spark's files follows the rate of batches.
+            # Ten minutes by default: the number of Spark's files would follow the rate of batches.
             spark__sql__streaming__fileSource__log__cleanupDelay="10s",
             spark__sql__ui__retainedExecutions="50",
             spark__ui__retainedJobs="200",
