@@ -258,7 +258,7 @@ def placement_experiment(
     )
 
 
-_SOLVER_TIME = "highs and milp, limited in time"
+_SOLVER_TIME = "highs, milp"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     placement_experiment(
