@@ -1,8 +1,8 @@
 """What does `penstock.balance` cost a stream of cheap records, beside the same function in Spark?
 
 A stream gets as many small records in each batch as arrive in a second. All cost the same, so there
-is nothing to gain. A query with `mapInArrow` and one with `penstock.balance` run the same function
-on the same files, in turns, batch by batch.
+is nothing to gain. Queries with `mapInArrow`, with `repartition` in front of it, and with
+`penstock.balance` run the same function on the same files, in turns, batch by batch.
 
     python benchmarks/narrow.py
     python benchmarks/narrow.py --quick
@@ -26,7 +26,7 @@ from common import Options, at_most, goal_columns, new_table, write_report
 from penstock.spark.lab import session
 
 CORES, KEYS = 2, 4_096
-PLAIN, PENSTOCK = "mapInArrow", "balance"
+PLAIN, SHUFFLED, PENSTOCK = "mapInArrow", "repartition", "balance"
 # Duration of a batch over that of the plain query.
 GOAL = at_most(1.10)
 # Batches that are not counted, unless fewer are: code is compiled in them.
@@ -108,6 +108,7 @@ def compare(spark: SparkSession, function: Function, args: argparse.Namespace) -
     operator = penstock.balance(function, key="key", schema=SCHEMA, instances=CORES)
     ways: dict[str, Way] = {
         PLAIN: lambda rows: rows.mapInArrow(plain, SCHEMA),
+        SHUFFLED: lambda rows: rows.repartition(CORES).mapInArrow(plain, SCHEMA),
         PENSTOCK: operator,
     }
     with TemporaryDirectory(prefix="penstock-") as text:
