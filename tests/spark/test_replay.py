@@ -1,6 +1,5 @@
 """Shed records come back once, when their operator has time for them."""
 
-import shutil
 import time
 from collections import Counter
 
@@ -8,25 +7,18 @@ import pytest
 from flows import TIMED, WAIT_S, bag, drop, numbered, run, source, sunk, timed_files, unwanted
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sf
+from spilled import balanced, files_of, three_batches
 
 import penstock
 from penstock.control import BatchStats, OperatorStats
 from penstock.spark import internals
 from penstock.spark.driver import releaser as releasing
-from penstock.spark.driver.releaser import CommittedFiles, Releaser, release, release_all
-from penstock.spark.internals import JvmError
+from penstock.spark.driver.releaser import Releaser
 
 pytestmark = pytest.mark.spark
 
 COLUMNS = ["entity", "n", "ts", "priority"]
 SHED = list(range(1, 60, 4))
-
-
-def balanced(shedder, schema=TIMED, **more):
-    more = {"instances": 2, "arrival": "ts", "name": "same", **more}
-    return penstock.balance(
-        lambda record: record, key="entity", schema=schema, shed=shedder, **more
-    )
 
 
 def numbers(rows):
@@ -37,18 +29,9 @@ def given(spark, folder):
     return bag(spark.read.schema(TIMED).json(str(folder)).collect())
 
 
-def files_of(folder):
-    return len(list(folder.rglob("[!.]*.parquet")))
-
-
 @pytest.fixture
 def folder(spark, tmp_path):
-    """A folder with what an operator has shed in three batches: 5 records of e1 in each."""
-    drop(tmp_path / "in", *timed_files(3))
-    op = balanced(unwanted(spark, "e1"), spill=str(tmp_path / "spill"))
-    run(source(spark, tmp_path / "in", TIMED).transform(op), tmp_path, "live")
-    op.close()
-    return tmp_path / "spill"
+    return three_batches(spark, tmp_path)
 
 
 @pytest.mark.parametrize("form", ["{}/", "file://{}/"])
@@ -106,31 +89,6 @@ def test_records_of_a_batch_that_will_run_again_are_not_replayed(spark, tmp_path
     assert numbers(sunk(spark, tmp_path, "late")) == SHED
     assert sorted(n for rows in results.values() for n in rows) == sorted({*range(60)} - {*SHED})
     assert files_of(folder) == 0
-
-
-def test_files_stay_if_the_checkpoint_cannot_be_read(spark, folder, monkeypatch, caplog):
-    def fails(*_):
-        raise JvmError("503 Slow Down")
-
-    monkeypatch.setattr(internals, "unfinished_batch", fails)
-    folder.with_name("spill-replay").mkdir()
-    release_all(spark, str(folder))
-    assert files_of(folder) == 3
-    assert "stay: 503 Slow Down" in caplog.text
-    monkeypatch.undo()
-    shutil.rmtree(folder.parent / "live-checkpoint")  # the query was given up
-    release_all(spark, str(folder))
-    assert files_of(folder) == 0
-
-
-def test_files_of_all_batches_that_will_run_again_stay(spark, folder):
-    """With asynchronous progress tracking several batches are not committed."""
-    commits = folder.parent / "live-checkpoint" / "commits"
-    for batch in (1, 2):
-        (commits / str(batch)).unlink()
-    folder.with_name("spill-replay").mkdir()
-    release_all(spark, str(folder))
-    assert files_of(folder) == 2
 
 
 def test_the_time_of_arrival_is_that_of_the_replay(spark, tmp_path, folder):
@@ -283,28 +241,6 @@ def test_a_long_calm_does_not_release_many_files_at_once(clock):
 def test_a_query_that_has_ended_releases_nothing(clock):
     clock.batch = BatchStats("7", received=1, shed=0, processed=1, waiting_ms=0.0)
     assert clock.released(30, busy=None) == 0
-
-
-def test_only_files_of_committed_batches_are_final(spark, tmp_path, folder):
-    final = CommittedFiles(spark, str(folder))
-    files = sorted(map(str, folder.rglob("[!.]*.parquet")))
-    assert [final(one) for one in files] == [True, True, True]
-    shutil.rmtree(tmp_path / "live-checkpoint" / "commits" / "2", ignore_errors=True)
-    (tmp_path / "live-checkpoint" / "commits" / "2").unlink(missing_ok=True)
-    again = CommittedFiles(spark, str(folder))
-    assert [again(one) for one in files] == [True, True, False]
-    assert not again(str(folder / "penstock_batch=execution-3" / "same-app-1-0.parquet"))
-
-
-def test_files_of_an_earlier_checkpoint_are_released_in_any_batch(spark, tmp_path, folder):
-    """A new query counts its batches from 0; files of the old one have higher numbers."""
-    for batch in (0, 1, 2):
-        (folder / f"penstock_batch={batch}").rename(folder / f"penstock_batch={batch + 5_000}")
-    commits = tmp_path / "live-checkpoint" / "commits"
-    (commits / "5002").write_text("v1")
-    (folder.with_name("spill-replay")).mkdir()
-    assert release(str(folder), most=1, final=CommittedFiles(spark, str(folder))) == 1
-    assert release(str(folder), final=CommittedFiles(spark, str(folder))) == 2
 
 
 def test_the_newest_replay_of_a_folder_replaces_the_one_before(spark, folder):
