@@ -42,7 +42,7 @@ def nothing(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def digested(batch: pa.RecordBatch, times: int) -> pa.RecordBatch:
-    """Hash each value several times, at about 0.6 microseconds each."""
+    """Hash each value several times, at about 0.25 microseconds each."""
     values = []
     for value in batch.column("value").to_pylist():
         found = value.to_bytes(8, "big")

@@ -43,6 +43,7 @@ def test_links_to_a_part_of_a_page_lead_to_a_heading(site):
 
 def anchors(text):
     """The names of the headings of a page, as the site makes them."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     titles = re.findall(r"^#+ +(.+)$", text, re.MULTILINE)
     plain = [re.sub(r"[^\w\s-]", "", title.replace("`", "")).strip().lower() for title in titles]
     return {re.sub(r"[\s-]+", "-", title) for title in plain}

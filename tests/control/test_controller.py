@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from shed_reports import in_front
 
 from penstock.control import Controller, Journal, OperatorPolicies
 from penstock.control.reports import (
@@ -72,23 +71,11 @@ def test_a_batch_keeps_its_snapshot(controller, grouping):
     assert controller.snapshot("2") != first
 
 
-def test_it_works_until_all_records_of_its_batches_are_accounted_for(controller, grouping):
-    assert not controller.is_working
+def test_a_batch_has_begun_when_a_router_asks_or_a_task_reports(controller, grouping):
+    assert controller.begun == set()
     controller.snapshot("1")
-    assert controller.is_working  # no router has reported yet
-    controller.observe(RouterReport(TaskId("op", "query", "1", 0), 4, 1.0, 0.0))
-    controller.observe(executed(grouping, 0))
-    assert controller.is_working
-    controller.observe(executed(grouping, 1))
-    assert not controller.is_working
-
-
-def test_an_operator_in_front_works_until_a_router_reports():
-    one = in_front()
-    one.snapshot("1")
-    assert one.is_working
-    one.observe(RouterReport(TaskId("op", "query", "1", 0), 4, 1.0, 0.0))
-    assert not one.is_working
+    controller.observe(executed(grouping, 0, batch="2"))
+    assert controller.begun == {"1", "2"}
 
 
 def test_a_report_that_comes_twice_counts_once(controller, grouping):

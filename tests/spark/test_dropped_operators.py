@@ -6,6 +6,7 @@ import time
 
 import pytest
 from flows import NUMBERED, WAIT_S, drop, numbered, run, saved_files, some_files, source
+from pyspark.errors import PythonException
 
 import penstock
 from penstock.spark.driver import dropped
@@ -112,6 +113,45 @@ def test_an_operator_stays_while_tasks_of_its_batch_job_run(spark, plane, monkey
     assert state_of(plane, identity) == [0]
 
 
+@pytest.mark.parametrize("ends", ["taken", "failed"])
+def test_a_job_that_ends_early_leaves_no_state(spark, plane, monkeypatch, ends):
+    """Tasks that Spark stops, or that fail, report nothing."""
+
+    def fail(record):
+        raise ValueError(record)
+
+    op = balanced("early") if ends == "taken" else failing(fail)
+    frame, identity = numbered(spark, 20).transform(op), op.identity
+    del op
+    gc.collect()
+    if ends == "taken":
+        assert len(frame.take(1)) == 1
+    else:
+        with pytest.raises(PythonException):
+            frame.collect()
+    until(lambda: state_of(plane, identity) == [1])
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    until(lambda: not plane._dropped.remove() and state_of(plane, identity) == [0])
+
+
+def failing(function):
+    return penstock.balance(function, key="entity", schema=NUMBERED, instances=2, name="fails")
+
+
+def test_a_job_of_an_rdd_keeps_its_operator_for_longer(spark, plane, monkeypatch):
+    op = balanced("rdd")
+    frame, identity = numbered(spark, 20).transform(op), op.identity
+    del op
+    gc.collect()
+    assert frame.rdd.count() == 20
+    monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [1]
+    monkeypatch.setattr(dropped, "_UNKNOWN_S", 0.0)
+    plane._dropped.remove()
+    assert state_of(plane, identity) == [0]
+
+
 def until(condition):
     end_s = time.monotonic() + WAIT_S
     while not condition():
@@ -125,7 +165,7 @@ def test_a_stream_that_waits_for_data_keeps_its_operator(spark, plane, monkeypat
     frame, identity = source(spark, tmp_path / "in").transform(op), op.identity
     del op
     gc.collect()
-    monkeypatch.setattr(dropped, "_DORMANT", 0)
+    monkeypatch.setattr(dropped, "_OF_JOBS", 0)
     plane._dropped.remove()
     assert state_of(plane, identity) == [0]
     drop(tmp_path / "in", *some_files(1))
@@ -134,15 +174,18 @@ def test_a_stream_that_waits_for_data_keeps_its_operator(spark, plane, monkeypat
     (controller,) = plane.controllers(identity)
     assert controller.stats().received == 20
     monkeypatch.setattr(dropped, "_UNUSED_S", 0.0)
+    monkeypatch.setattr(dropped, "_OF_STREAMS", 0)
     plane._dropped.remove()  # the stream has ended
     assert state_of(plane, identity) == []
 
 
-def test_tasks_of_a_closed_operator_leave_the_driver_to_others(spark, plane):
+def test_tasks_of_a_closed_operator_leave_the_driver_to_others(spark, plane, caplog):
     closed, other = balanced("closed"), balanced("other")
     frame = numbered(spark, 20).transform(closed)
     plane.unregister(closed.identity)
-    assert frame.count() == 20  # without the driver
+    for _ in range(2):
+        assert frame.count() == 20  # without the driver
+    assert caplog.text.count("its tasks still run: they neither balance nor shed") == 1
     assert numbered(spark, 20).transform(other).count() == 20
     assert other.stats().fallbacks == 0
 
@@ -154,7 +197,7 @@ def test_of_many_frames_that_never_ran_the_newest_are_kept(spark, plane, monkeyp
         numbered(spark, 20).transform(op)
     del ops, op
     gc.collect()
-    monkeypatch.setattr(dropped, "_DORMANT", 1)
+    monkeypatch.setattr(dropped, "_OF_JOBS", 1)
     plane._dropped.remove()
     assert [state_of(plane, identity) for identity in identities] == [[], [], [0]]
 

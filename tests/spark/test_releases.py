@@ -1,6 +1,7 @@
 """Which spilled files may be released: those of batches that will not run again."""
 
 import shutil
+from uuid import UUID
 
 import pytest
 from spilled import files_of, three_batches
@@ -25,7 +26,8 @@ def test_files_stay_if_the_checkpoint_cannot_be_read(spark, folder, monkeypatch,
     folder.with_name("spill-replay").mkdir()
     release_all(spark, str(folder))
     assert files_of(folder) == 3
-    assert "stay: 503 Slow Down" in caplog.text
+    assert "its checkpoint cannot be read: 503 Slow Down" in caplog.text
+    assert "not committed" not in caplog.text
     monkeypatch.undo()
     shutil.rmtree(folder.parent / "live-checkpoint")  # the query was given up
     release_all(spark, str(folder))
@@ -40,6 +42,17 @@ def test_files_of_all_batches_that_will_run_again_stay(spark, folder):
     folder.with_name("spill-replay").mkdir()
     release_all(spark, str(folder))
     assert files_of(folder) == 2
+
+
+def test_files_of_a_query_whose_checkpoint_belongs_to_another_one_are_released(spark, folder):
+    """The old checkpoint was deleted, and a new query failed in its first batch."""
+    checkpoint = folder.parent / "live-checkpoint"
+    shutil.rmtree(checkpoint / "commits")
+    (checkpoint / "metadata").write_text(f'{{"id": "{UUID(int=1)}"}}')
+    (checkpoint / ".metadata.crc").unlink(missing_ok=True)
+    folder.with_name("spill-replay").mkdir()
+    release_all(spark, str(folder))
+    assert files_of(folder) == 0
 
 
 def test_only_files_of_committed_batches_are_final(spark, tmp_path, folder):

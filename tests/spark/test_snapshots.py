@@ -139,11 +139,18 @@ def test_the_pause_grows_and_ends_with_an_answer(server, tmp_path, monkeypatch):
     assert not (tmp_path / "silent").exists()
 
 
-def test_a_refusal_stops_no_other_operator(workers):
-    for worker in workers[:2]:
-        with pytest.raises(RefusedError, match="the operator was closed"):
-            worker.get(task(operator="closed"))
+def test_a_refusal_stops_no_other_operator(workers, asked, monkeypatch):
+    now_s = 1_000.0
+    monkeypatch.setattr(snapshots.time, "time", lambda: now_s)
+    with pytest.raises(RefusedError, match="the operator was closed"):
+        workers[0].get(task(operator="closed"))
+    with pytest.raises(ConnectionError, match="had no answer"):
+        workers[1].get(task(operator="closed"))
+    assert len(asked) == 1
     assert workers[2].get(task()).batch == "4"
+    now_s += snapshots.BACK_OFF_S
+    with pytest.raises(RefusedError):
+        workers[1].get(task(operator="closed"))
 
 
 def test_a_damaged_note_stops_nobody(server, tmp_path):

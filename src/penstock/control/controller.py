@@ -109,10 +109,10 @@ class Controller:
             return self._pins.get(batch) is not None
 
     @property
-    def is_working(self) -> bool:
-        """Whether records of a batch that has begun are not accounted for yet."""
+    def begun(self) -> set[str]:
+        """Names of the newest batches that have begun."""
         with self._lock:
-            return not all(map(self._ledger.is_done, [*self._pins.batches, *self._ledger.begun]))
+            return {*self._pins.batches, *self._ledger.begun}
 
     def begin_run(self, run: str, again: int | None) -> None:
         """Go on in another run of the query.

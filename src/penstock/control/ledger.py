@@ -81,11 +81,6 @@ class Ledger:
         """Names of the newest batches of which a report has arrived."""
         return [*self._batches]
 
-    def is_done(self, number: str) -> bool:
-        """Whether all records of a batch are accounted for."""
-        batch = self._batches.get(number)
-        return batch is not None and batch.settled
-
     def batch(self, number: str) -> Batch | None:
         """Return a batch; None if no report of it has arrived, or if it is too old."""
         return self._batches.get(number)
@@ -283,10 +278,6 @@ class FrontLedger(Ledger):
 
     def _forget(self, old: Batch) -> None:
         """Leave the counts as they are: no instance was going to report."""
-
-    def is_done(self, number: str) -> bool:
-        """Whether a router has reported: nothing else reports the end of a batch job."""
-        return number in self._batches
 
     def close_empty(self) -> list[tuple[str, Batch]]:
         """Close nothing: the query reports the end of each batch."""

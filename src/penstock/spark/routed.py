@@ -170,7 +170,7 @@ class RoutedOperator(ABC):
             follows_slots=self._follows_slots,
             callbacks=self._callbacks,
             recorder=self._recorder,
-            awaited=frame.isStreaming,
+            streaming=frame.isStreaming,
         )
         reads = self._read_by_router(frame, keys, policies)
         spills_behind = spill is not None and not self.in_front

@@ -34,7 +34,7 @@ _MARK = re.compile(r"([0-9a-f]{8})-[0-9a-f]+-\d+\.")
 NOTES = "_penstock"
 
 
-def _short(query: str) -> str:
+def short(query: str) -> str:
     """Return the part of a query's identity that names of files have."""
     return query.replace("-", "")[:12]
 
@@ -69,13 +69,13 @@ class Spill:
         return f"{BATCH}={batch}/{name}"
 
     def _prefix(self, query: str) -> str:
-        return f"{self.operator}-{_short(query) or self.application}-"
+        return f"{self.operator}-{short(query) or self.application}-"
 
     def note_query(self, query: str, checkpoint: str) -> None:
         """Write down where the checkpoint of a query is."""
         files, root = file_system(self.path)
         files.create_dir(f"{root}/{NOTES}", recursive=True)
-        with files.open_output_stream(f"{root}/{NOTES}/{_short(query)}") as stream:
+        with files.open_output_stream(f"{root}/{NOTES}/{short(query)}") as stream:
             stream.write(checkpoint.encode())
 
     def files_of_others(self, query: str, batch: str, run: str, *, unmarked: bool) -> set[str]:

@@ -62,9 +62,8 @@ class ControlPlane:
         self._inbox: queue.SimpleQueue[_Delivered | threading.Event | None] = queue.SimpleQueue()
         self._spark = spark
         self._application = spark.sparkContext.applicationId
-        self._dropped = DroppedOperators(
-            self.registry, self._save, lambda query: bool(self._streams.run_of(query))
-        )
+        self._dropped = DroppedOperators(self.registry, self._save, self._streams.is_running)
+        self._refused: set[str] = set()
         MAILBOXES[self._application] = self._deliver
         self.reports: Accumulator[Reports] = spark.sparkContext.accumulator(
             [], ReportParam(self._application)
@@ -153,7 +152,6 @@ class ControlPlane:
             if known is None:
                 known = self._begin(registration, task, asks=asks)
                 registration.controllers[task.query] = known
-                registration.awaited &= not task.query
             elif task.run and known.run != task.run and not ended:
                 self._begin_run(registration, known, task)
             return known
@@ -222,7 +220,7 @@ class ControlPlane:
             task = self._streams.resolved(TaskId(operator, query, batch, 0, run=run))
             controller = self._controller(task, asks=True)
             if controller is None:
-                raise RefusedError("the operator was closed, or dropped before many others")
+                raise self._refusal(operator)
             self._follow_slots(controller, task)
             wanted = self._unnamed(controller)
             answer = Answer(
@@ -236,7 +234,17 @@ class ControlPlane:
             return answer._replace(failed=failures.failed, received=failures.received)
         except JvmError as error:
             log.warning("a router gets no answer, and decides alone: %s", first_line(error))
-            raise ConnectionError("decisions cannot be kept in the checkpoint") from None
+            raise RefusedError("decisions cannot be kept in the checkpoint") from None
+
+    def _refusal(self, operator: str) -> RefusedError:
+        """Log the first refusal of an operator: its reports are not counted either."""
+        if operator not in self._refused:
+            self._refused.add(operator)
+            log.warning(
+                "an operator was closed, or dropped before many others, and its tasks still run: "
+                "they neither balance nor shed. Keep a reference to an operator while you use it"
+            )
+        return RefusedError("the operator was closed, or dropped before many others")
 
     def _unnamed(self, controller: Controller) -> tuple[int, ...]:
         """Return the hot keys whose names a dashboard lacks."""

@@ -6,37 +6,36 @@ from penstock.spark.driver.registry import Registration, Registry
 
 # Time after which the state of an operator that no query uses is removed.
 _UNUSED_S = 600.0
-# The same for a batch job that has not ended, as far as is known: its tasks may take long.
-_UNFINISHED_S = 86_400.0
+# The same if nobody knows whether its job runs: a job of an RDD has no SQL execution.
+_UNKNOWN_S = 3_600.0
 # Time after which the state of an operator is removed in whose place its query uses a newer one.
 _REPLACED_S = 60.0
-# Operators without any state that are kept.
-_DORMANT = 64
+# Operators without any state that are kept: for batch jobs, and for streams, which may wait.
+_OF_JOBS, _OF_STREAMS = 64, 256
 
 
 class DroppedOperators:
     """Removes the state of operators that the user has dropped.
 
     A frame outlives its operator, and may run at any time: first after a long wait for data, or
-    every hour. So an operator without state stays, unless there are many of them; the operator of a
-    stream that has not begun always stays. If an operator is made again for each batch, the earlier
-    ones go.
+    every hour. So an operator without state stays, unless there are many of them. If an operator is
+    made again for each batch, the earlier ones go.
 
     Args:
         registry: operators of the application.
         save: function that saves the learnt costs of some operators.
-        is_active: function that returns whether a query runs.
+        is_running: function that returns whether some batches of a query run; None if nobody knows.
     """
 
     def __init__(
         self,
         registry: Registry,
         save: Callable[[list[Registration]], None],
-        is_active: Callable[[str], bool],
+        is_running: Callable[[str, set[str]], bool | None],
     ) -> None:
         self._registry = registry
         self._save = save
-        self._is_active = is_active
+        self._is_running = is_running
         self._operators: set[str] = set()
 
     def add(self, operator: str) -> None:
@@ -57,16 +56,18 @@ class DroppedOperators:
                 with one.lock:
                     if self._is_unused(one):  # still, after files were written
                         one.controllers.clear()
-        dormant = [one for one in dropped if not one.controllers and not one.awaited]
-        self._registry.remove(sorted(dormant, key=_idle_s)[_DORMANT:])
+        dormant = sorted((one for one in dropped if not one.controllers), key=_idle_s)
+        self._registry.remove([one for one in dormant if not one.streaming][_OF_JOBS:])
+        self._registry.remove([one for one in dormant if one.streaming][_OF_STREAMS:])
         self._operators &= {one.operator for one in self._registry.all()}
 
     def _is_unused(self, registration: Registration) -> bool:
         idle_s = registration.idle_s
-        return idle_s > _UNUSED_S and not any(
-            self._is_active(query) if query else one.is_working and idle_s <= _UNFINISHED_S
-            for query, one in [*registration.controllers.items()]
-        )
+        if idle_s <= _UNUSED_S:
+            return False
+        controllers = [*registration.controllers.items()]
+        running = [self._is_running(query, one.begun) for query, one in controllers]
+        return True not in running and (None not in running or idle_s > _UNKNOWN_S)
 
 
 def _idle_s(registration: Registration) -> float:

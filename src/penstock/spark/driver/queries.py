@@ -48,7 +48,7 @@ class Queries:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, QueryState] = OrderedDict()
         self._executions: dict[str, Any] = {}
-        # In the order of their ends.
+        # In the order in which their ends were seen.
         self._ended: dict[str, None] = {}
 
     def begin(self, query: str) -> str:

@@ -33,7 +33,7 @@ class Registration:
         controllers: controller of each query that uses the operator.
         lock: guards the controllers; held while a controller reads its files.
         used_s: time at which it was applied, or a task has last used it, on the monotonic clock.
-        awaited: whether it is for a stream that has not begun.
+        streaming: whether it was applied to a stream.
     """
 
     spark: SparkSession
@@ -50,7 +50,7 @@ class Registration:
     controllers: dict[str, Controller] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     used_s: float = field(default_factory=time.monotonic)
-    awaited: bool = False
+    streaming: bool = False
 
     @property
     def folders(self) -> list[Spill]:
@@ -107,7 +107,7 @@ class Registry:
             if known is not None and known.policies == registration.policies:
                 known.spark = registration.spark
                 known.used_s = registration.used_s
-                known.awaited |= registration.awaited
+                known.streaming |= registration.streaming
                 registration = known
             self._registered[identity] = registration
         return identity

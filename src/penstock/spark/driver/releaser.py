@@ -17,7 +17,7 @@ from penstock.errors import first_line
 from penstock.spark import internals
 from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.internals import JvmError
-from penstock.spark.spill import BATCH, NOTES, file_system
+from penstock.spark.spill import BATCH, NOTES, file_system, short
 
 log = logging.getLogger("penstock")
 
@@ -63,17 +63,16 @@ def release(path: str, most: int | None = None, final: Callable[[str], bool] | N
 
 
 def release_all(spark: SparkSession, path: str) -> None:
-    """Move the files of all batches but those that will run again, and log how many stay."""
+    """Move the files of all batches but those that will run again, and log why some stay."""
     files = CommittedFiles(spark, path)
     release(path, final=lambda name: not files.unfinished(name))
-    left = len(spilled_files(*file_system(path)))
-    if left:
+    for checkpoint in sorted(files.unfinished_in):
         log.warning(
-            "%d files of %s stay there: their batch was not committed and will run again. Start "
-            "their query again, and replay them when it has ended; or delete its checkpoint, if "
-            "you give the query up",
-            left,
+            "files of %s stay there: their batch was not committed and will run again. Start the "
+            "query with the checkpoint %s again, and replay them when it has ended; or delete that "
+            "checkpoint, if you give the query up",
             path,
+            checkpoint,
         )
 
 
@@ -90,6 +89,8 @@ class CommittedFiles:
         self._files, self._root = file_system(path)
         self._committed: dict[str, int] = {}
         self._unfinished: dict[str, float] = {}
+        # Checkpoints of batches that will run again.
+        self.unfinished_in: set[str] = set()
 
     def __call__(self, name: str) -> bool:
         """Whether a file is of a committed batch of a streaming query."""
@@ -126,13 +127,24 @@ class CommittedFiles:
         """
         try:
             checkpoint = self._checkpoint(query)
+            if short(internals.query_of(self._spark, checkpoint)) != query:
+                return math.inf  # the query was given up
             if internals.unfinished_batch(self._spark, checkpoint) is None:
                 return math.inf
+            self.unfinished_in.add(checkpoint)
             return internals.committed_batch(self._spark, checkpoint) + 1
         except FileNotFoundError:
             return math.inf
-        except (OSError, JvmError, UnicodeDecodeError) as error:
-            log.warning("files of query %s stay: %s", query, first_line(error))
+        except (OSError, JvmError, KeyError, ValueError) as error:
+            log.warning(
+                "files of query %s in %s stay, as its checkpoint cannot be read: %s. If you have "
+                "given the query up, delete %s/%s",
+                query,
+                self._root,
+                first_line(error),
+                f"{self._root}/{NOTES}",
+                query,
+            )
             return -1
 
     def _checkpoint(self, query: str) -> str:

@@ -99,6 +99,23 @@ class Streams:
                 trim(self._runs, _REMEMBERED)
         return active
 
+    def is_running(self, query: str, batches: set[str]) -> bool | None:
+        """Return whether some batches run; None if nobody knows.
+
+        Args:
+            query: identity of their query; empty for batch jobs.
+            batches: names of the batches.
+        """
+        if query:
+            return bool(self.run_of(query))
+        numbers = [one.removeprefix(_EXECUTION) for one in batches if one.startswith(_EXECUTION)]
+        try:
+            if any(internals.is_running(self._spark, int(number)) for number in numbers):
+                return True
+        except JvmError:
+            return None  # the application stops
+        return False if len(numbers) == len(batches) else None
+
     def has_ended(self, run: str) -> bool:
         """Whether another run of the same query has followed this one."""
         return run in self._ended

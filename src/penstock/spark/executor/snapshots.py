@@ -30,6 +30,8 @@ MOST_BACK_OFF_S = 300.0
 # Answers of an operator that are kept: tasks of these batches may still run again.
 _KEPT = 4
 _LOCK = ".lock"
+# Note of an operator for which the driver has no answers.
+_REFUSED = ".refused"
 
 
 class Answers:
@@ -73,11 +75,13 @@ class Answers:
             return ()
 
     def _ask(self, task: TaskId, own: Path) -> Answer:
-        """Ask the driver, unless it did not answer a moment ago."""
-        until_s, back_off_s = self._silence()
-        if time.time() < until_s:
-            where = f"{self._address.host}:{self._address.port}"
-            raise ConnectionError(f"the driver did not answer at {where} a moment ago")
+        """Ask the driver, unless it did not answer a moment ago, or has refused."""
+        refused = own / _REFUSED
+        for note, words in ((self._note, "did not answer"), (refused, "had no answer")):
+            until_s, _ = _silence(note)
+            if time.time() < until_s:
+                where = f"{self._address.host}:{self._address.port}"
+                raise ConnectionError(f"the driver {words} at {where} a moment ago")
         newest = _read(_answers(own)[-1]) if _answers(own) else None
         request = {
             "operator": task.operator,
@@ -88,23 +92,14 @@ class Answers:
         try:
             answer = fetch(self._address, request, newest.snapshot if newest else None)
         except RefusedError:
-            raise  # other operators still get answers
-        except OSError:
-            self._be_silent(time.time() + back_off_s, min(2 * back_off_s, MOST_BACK_OFF_S))
+            _pause(refused)  # other operators still get answers
             raise
-        self._note.unlink(missing_ok=True)
+        except OSError:
+            _pause(self._note)
+            raise
+        for note in (self._note, refused):
+            note.unlink(missing_ok=True)
         return answer
-
-    def _silence(self) -> tuple[float, float]:
-        """Return the time until which the driver is not asked, and how long the next pause is."""
-        with contextlib.suppress(OSError, ValueError):
-            until_s, back_off_s = map(float, self._note.read_text().split())
-            return until_s, back_off_s
-        return 0.0, BACK_OFF_S
-
-    def _be_silent(self, until_s: float, back_off_s: float) -> None:
-        with contextlib.suppress(OSError):
-            _replace(self._note, f"{until_s} {back_off_s}".encode())
 
 
 def shared_folder(address: Address) -> Path:
@@ -116,6 +111,22 @@ def shared_folder(address: Address) -> Path:
             folder.mkdir(mode=0o700, exist_ok=True)
             return folder
     return Path(tempfile.mkdtemp(prefix="penstock-"))  # of this worker alone
+
+
+def _silence(note: Path) -> tuple[float, float]:
+    """Return the time until which the driver is not asked, and how long the next pause is."""
+    with contextlib.suppress(OSError, ValueError):
+        until_s, back_off_s = map(float, note.read_text().split())
+        return until_s, back_off_s
+    return 0.0, BACK_OFF_S
+
+
+def _pause(note: Path) -> None:
+    """Write a note that the driver is not asked for a while."""
+    _, back_off_s = _silence(note)
+    until_s, next_s = time.time() + back_off_s, min(2 * back_off_s, MOST_BACK_OFF_S)
+    with contextlib.suppress(OSError):
+        _replace(note, f"{until_s} {next_s}".encode())
 
 
 def _name(*parts: str) -> str:

@@ -83,13 +83,22 @@ def is_busy(spark: SparkSession, query: str) -> bool | None:
     return bool(status.isTriggerActive()) and bool(status.isDataAvailable())
 
 
+def is_running(spark: SparkSession, execution: int) -> bool:
+    """Return whether a SQL execution runs."""
+    return _execution(spark, execution) is not None
+
+
+def _execution(spark: SparkSession, number: int) -> Any:  # noqa: ANN401 - an object of the JVM
+    return java(spark).org.apache.spark.sql.execution.SQLExecution.getQueryExecution(number)
+
+
 def stream_of(spark: SparkSession, execution: int) -> tuple[str, str] | None:
     """Return the query and the batch to which a running SQL execution belongs; None for no query.
 
     A streaming query runs its batches in a session of its own. An execution in this session is part
     of the query, whichever thread has started it.
     """
-    running = java(spark).org.apache.spark.sql.execution.SQLExecution.getQueryExecution(execution)
+    running = _execution(spark, execution)
     if running is None:
         return None
     session = running.sparkSession()
@@ -141,6 +150,12 @@ def unfinished_batch(spark: SparkSession, checkpoint: str) -> int | None:
     """Return the batch that had started and was not committed when the query stopped."""
     newest = _newest(spark, f"{checkpoint}/offsets")
     return newest if newest > committed_batch(spark, checkpoint) else None
+
+
+def query_of(spark: SparkSession, checkpoint: str) -> str:
+    """Return the identity of the query of a checkpoint; empty if there is none."""
+    metadata = read_file(spark, f"{checkpoint}/metadata")
+    return str(json.loads(metadata)["id"]) if metadata is not None else ""
 
 
 def batch_began_s(spark: SparkSession, query: str, batch: int) -> float | None:
