@@ -21,6 +21,8 @@ def pytest_configure(config: pytest.Config) -> None:
     start_fast()
     _forget_old_kernels()
     if config.getoption("numprocesses", None):
+        if config.getoption("dist") != "loadgroup":
+            raise pytest.UsageError("-n needs --dist loadgroup --no-loadscope-reorder")
         share_classes()  # before processes start, which inherit the options of JVMs
     # A busy machine is no failure, and the tests try the same every time. `make soak` searches.
     settings.register_profile("penstock", deadline=None, derandomize=True)
