@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from penstock.policies.costs import BySize, SpaceSaving, lines
 from penstock.policies.costs.lines import LARGEST, LINE
 from penstock.policies.costs.outliers import believed
+from penstock.policies.kernels import kernel
 
 NUMBER = st.floats(0.5, 100.0)
 RECORDS = st.lists(st.tuples(NUMBER, NUMBER, NUMBER), max_size=20)
@@ -39,15 +40,25 @@ def line_of(records):
     """A line of (size, ms, weight) in double precision."""
     found = np.zeros(1, dtype=[(name, np.float64) for name in LINE.names])
     for size, ms, weight in records:
-        lines.add(found[0], size, ms, weight)
+        add(found, size, ms, weight)
     return found
+
+
+@kernel
+def add(line, size, ms, weight):
+    lines.add(line[0], size, ms, weight)
+
+
+@kernel
+def join(line, other, scale):
+    lines.join(line[0], other[0], scale)
 
 
 @settings(deadline=None, max_examples=60)
 @given(RECORDS, RECORDS, st.sampled_from([0.5, 1.0, 3.0]))
 def test_joined_lines_are_the_line_of_all_records(first, second, scale):
     joined = line_of(first)
-    lines.join(joined[0], line_of(second)[0], scale)
+    join(joined, line_of(second), scale)
     everything = line_of([*first, *((size, ms * scale, weight) for size, ms, weight in second)])
     for name in LINE.names:
         assert joined[name][0] == pytest.approx(everything[name][0], rel=1e-9, abs=1e-6), name
