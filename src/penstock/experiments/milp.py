@@ -258,7 +258,7 @@ def placement_experiment(
     )
 
 
-_SOLVER_TIME = "highs, milp"
+_SOLVER_TIME = "highs and milp, whose solver has a time limit"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     placement_experiment(

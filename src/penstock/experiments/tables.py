@@ -1,11 +1,14 @@
 """Tables of claims in Markdown, from stored results."""
 
+import textwrap
 from collections.abc import Iterable
 from typing import Any
 
 from penstock.experiments.claims import Value
 
 HEADS = "claim", "paper", "source", "goal", "tolerance", "ours", "holds"
+# Longest line of a page, tables aside.
+WIDTH = 100
 # A page has its tables between these lines.
 BEGIN, END = "<!-- claims: begin -->", "<!-- claims: end -->"
 
@@ -42,8 +45,9 @@ def _one(document: dict[str, Any]) -> str:
     depends = f"depends on the machine: {machine}" if machine else "the same on any machine"
     claims = document["claims"]
     held = sum(claim["holds"] for claim in claims)
+    title = f"`{document['name']}` ({seeds}; {document['date']}; {depends})."
     lines = [
-        f"`{document['name']}` ({seeds}; {document['date']}; {depends}).",
+        *textwrap.wrap(title, WIDTH, break_long_words=False, break_on_hyphens=False),
         f"{held} of {len(claims)} claims hold.",
         "",
         _row(HEADS),
