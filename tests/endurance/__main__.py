@@ -63,9 +63,9 @@ class Soak:
             spark__driver__bindAddress="127.0.0.1",
             spark__sql__shuffle__partitions="2",
             spark__locality__wait="10s",
-            # What Spark itself remembers of batches is full before the first tenth has passed.
             # Ten minutes by default: the number of Spark's files would follow the rate of batches.
             spark__sql__streaming__fileSource__log__cleanupDelay="10s",
+            # What Spark itself remembers of batches is full before the first tenth has passed.
             spark__sql__ui__retainedExecutions="50",
             spark__ui__retainedJobs="200",
             spark__ui__retainedStages="200",
