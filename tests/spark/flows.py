@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections import Counter
 
 import numpy as np
@@ -10,9 +11,19 @@ from pyspark.sql import functions as sf
 from penstock.shedding import Shedder
 
 WAIT_S = 400
+
 NUMBERED = "entity string, n int"
 TIMED = "entity string, n int, ts timestamp, priority string"
 OLD = "2020-01-01T00:00:00Z"
+
+
+def until(condition):
+    """Wait until a condition holds, and return what it has returned."""
+    end_s = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
+    return found
 
 
 def bag(rows):

@@ -2,12 +2,11 @@
 
 import json
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from flows import NUMBERED, WAIT_S, bag, drop, numbered, some_files, source, sunk
+from flows import NUMBERED, WAIT_S, bag, drop, numbered, some_files, source, sunk, until
 
 import penstock
 from penstock.control import Timeline, fixed_costs
@@ -44,13 +43,6 @@ def broken():
             raise ZeroDivisionError("this scaler is broken")
 
     return Broken()
-
-
-def until(condition):
-    end = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def same():

@@ -3,13 +3,12 @@
 import json
 import math
 import threading
-import time
 import urllib.error
 import urllib.request
 import uuid
 
 import pytest
-from flows import NUMBERED, WAIT_S, drop, numbered, some_files, source
+from flows import NUMBERED, WAIT_S, drop, numbered, some_files, source, until
 from pyspark.errors import StreamingQueryException
 
 import penstock
@@ -52,14 +51,6 @@ def data(url, **asked):
 
 def states(url):
     return {(one["id"], one["state"]) for one in data(url)["queries"]}
-
-
-def until(condition):
-    end = time.monotonic() + WAIT_S
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
 
 
 def samplers():

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from flows import NUMBERED, WAIT_S, drop, numbered, run, saved_files, some_files, source
+from flows import NUMBERED, WAIT_S, drop, numbered, run, saved_files, some_files, source, until
 from pyspark.errors import PythonException
 
 import penstock
@@ -150,13 +150,6 @@ def test_a_job_of_an_rdd_keeps_its_operator_for_longer(spark, plane, monkeypatch
     monkeypatch.setattr(dropped, "_UNKNOWN_S", 0.0)
     plane._dropped.remove()
     assert state_of(plane, identity) == [0]
-
-
-def until(condition):
-    end_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
 
 
 def test_a_stream_that_waits_for_data_keeps_its_operator(spark, plane, monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 
 import pytest
-from flows import WAIT_S
+from flows import WAIT_S, until
 from jobs_of import finished, started
 from jobs_of import until as job_until
 from pyspark.sql import functions as sf
@@ -198,13 +198,6 @@ class Gate:
 
     def open(self, batches=1):
         self._open.release(batches)
-
-
-def until(condition):
-    end_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.05)
 
 
 def test_lag_is_that_of_the_topic_while_it_grows(spark, kafka, tmp_path):

@@ -6,9 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+from flows import until
 
 from penstock.errors import PenstockError
 from penstock.spark.lab import guard, kafka, kafka_jars
@@ -111,10 +111,3 @@ def lives(process):
         os.kill(process, 0)
         return True
     return False
-
-
-def until(condition):
-    end_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
