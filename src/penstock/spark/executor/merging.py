@@ -238,7 +238,9 @@ def merge_all(work: Keyed) -> Callable[[pa.Table], pa.Table]:
     def run(table: pa.Table) -> pa.Table:
         parts = zip(table[WHO].to_pylist(), table[STATE].to_pylist(), strict=True)
         who, data = merged(work, parts, None)
-        return pa.table({WHO: pa.array([who], pa.binary()), STATE: pa.array([data], pa.binary())})
+        # Spark checks the types, which a setting of the session makes large.
+        schema = table.select([WHO, STATE]).schema
+        return pa.table({WHO: [who], STATE: [data]}, schema=schema)
 
     return run
 
@@ -307,9 +309,10 @@ def finish(work: Keyed) -> Callable[[Batches], Batches]:
                 continue
             key = pa.Table.from_batches(keys).combine_chunks().to_batches()[0]
             (out,) = batches_of_records(work.name, work.returned, values)
-            names = [*work.key.names, *work.returned.names]
+            # With the fields that cannot be null: a session may let Spark check that.
+            schema = pa.schema([*key.schema, *out.schema])
             settle("finish")
-            yield pa.RecordBatch.from_arrays([*key.columns, *out.columns], names=names)
+            yield pa.RecordBatch.from_arrays([*key.columns, *out.columns], schema=schema)
 
     return run
 
