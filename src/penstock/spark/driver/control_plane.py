@@ -314,9 +314,9 @@ class ControlPlane:
                 controller.names.learn(report.names)
             controller.observe(report, ended=ended)
             if registration is not None and registration.in_front and controller.query:
-                # The batch of this report has just started, so the one before it has ended.
-                done = internals.last_batch(registration.spark, controller.query)
-                if done is not None and done.batch != task.batch:
+                # The batch of this report has started, so the one before it has ended.
+                done = internals.last_batch(registration.spark, controller.query, but=task.batch)
+                if done is not None:
                     controller.finished(done.batch, done.duration_ms)
         except Exception:
             # A report that cannot be used must stop neither this loop nor the query.

@@ -124,15 +124,22 @@ class BatchDone(NamedTuple):
     duration_ms: float
 
 
-def last_batch(spark: SparkSession, query: str) -> BatchDone | None:
-    """Return the newest batch that an active query has finished."""
+def last_batch(spark: SparkSession, query: str, *, but: str | None = None) -> BatchDone | None:
+    """Return the newest batch that an active query has finished.
+
+    Args:
+        spark: session of the query.
+        query: id of the query.
+        but: number of a batch to leave out, which may have ended meanwhile.
+    """
     try:
         execution = execution_of(spark, query)
         progress = execution.recentProgress() if execution is not None else ()
         for i in reversed(range(max(0, len(progress) - _RECENT), len(progress))):
-            taken = progress[i].durationMs()
-            if taken.get("addBatch") is not None:  # not a trigger without new data
-                return BatchDone(str(progress[i].batchId()), float(taken.get("triggerExecution")))
+            taken, batch = progress[i].durationMs(), str(progress[i].batchId())
+            # A trigger without new data has the number of the batch to come.
+            if taken.get("addBatch") is not None and batch != but:
+                return BatchDone(batch, float(taken.get("triggerExecution")))
         return None
     except (JvmError, TypeError) as error:
         log.warning("the duration of batches of query %s is unknown: %s", query, error)
