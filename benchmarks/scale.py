@@ -31,6 +31,7 @@ from rich.console import Console
 from common import Goal, Options, at_most, goal_columns, new_table, write_report, yes_or_no
 from penstock.plots import style
 from penstock.spark.lab import StandaloneCluster
+from penstock.spark.lab.jvms import share_classes
 from scale_job import COST_S, INTERVAL_S, MOST_EXECUTORS
 from scale_load import FULL, LOW_PER_S, QUICK, Feed, Load
 
@@ -295,6 +296,7 @@ def main() -> None:
     options.parser.add_argument("--only", help="name of the only run to make")
     args = options.parse()
     load = QUICK if args.quick else FULL
+    share_classes()
     scenarios = [
         Scenario(name="one executor", executors=1, length_s=load.alone_s),
         Scenario(name="attach", executors=MOST_EXECUTORS, length_s=load.length_s),

@@ -8,6 +8,7 @@ from pathlib import Path
 import penstock
 from penstock.spark import internals
 from penstock.spark.lab import session
+from penstock.spark.lab.sessions import LOCAL_CHECKPOINTS
 
 COST_S = 0.04
 # Interval of the query's trigger.
@@ -39,6 +40,7 @@ def run(url: str, folder: Path, *, executors: int, period_s: float) -> None:
         spark__driver__host="127.0.0.1",
         spark__driver__bindAddress="127.0.0.1",
         spark__sql__shuffle__partitions=str(MOST_EXECUTORS),
+        **LOCAL_CHECKPOINTS,
     )
     operator = penstock.balance(slow, key="entity", schema="id long", instances=MOST_EXECUTORS)
     records = spark.readStream.schema("id long, entity long").parquet(str(folder / "in"))

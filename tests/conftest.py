@@ -10,7 +10,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.spark.lab import session
-from short_lived_jvms import CHECKPOINTS, interpreted, share_classes, start_fast
+from penstock.spark.lab.jvms import share_classes, start_fast
+from penstock.spark.lab.sessions import LOCAL_CHECKPOINTS
+from quick_sessions import interpreted
 
 # Scripts that tests run in processes of their own, and files like this one: they have no doctests.
 collect_ignore_glob = ["spark/jobs/*", "conftest.py", "*/conftest.py"]
@@ -95,7 +97,7 @@ def spark():
     started = session(
         "local[2]",
         "penstock-tests",
-        **CHECKPOINTS,
+        **LOCAL_CHECKPOINTS,
         # Jobs in processes of their own generate code; here only `make soak` does.
         **interpreted(),
     )

@@ -13,14 +13,13 @@ from pathlib import Path
 from faults.engine import Engine
 from faults.hosts import HostCluster, why_not
 from faults.schedules import KINDS, NETWORK, ON_HOSTS, QUERIES, Schedule, schedule, shrunk
-from short_lived_jvms import share_classes, start_fast
+from penstock.spark.lab.jvms import share_classes
 
 
 def main(words: list[str] | None = None) -> int:
     options = _options(words)
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
-    start_fast()
     share_classes()
     end = time.monotonic() + 60 * options.minutes
     lost = doubled = defects = number = 0

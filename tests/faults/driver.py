@@ -25,7 +25,7 @@ from penstock.spark.driver.control_plane import ControlPlane
 from penstock.spark.driver.releaser import Releaser
 from penstock.spark.internals.jvm import java
 from penstock.spark.lab import session
-from short_lived_jvms import interpreted
+from quick_sessions import interpreted
 
 _LOOK_S = 0.05
 

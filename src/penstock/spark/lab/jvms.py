@@ -1,11 +1,12 @@
-"""Options of the tests' JVMs: many of them start, and they live for a short time.
+"""Options of JVMs that live for minutes, and share few cores with many others.
 
-They share an archive of Spark's classes, so that they start faster.
+A cluster on one machine has a JVM for each executor, worker and driver. Their compilers would take
+the cores from everything else. They share an archive of Spark's classes, so that they start faster.
 
 A JVM of Spark loads and verifies some ten thousand classes, which takes most of its start. Java's
 class data sharing keeps them ready in one file. The file belongs to one environment: it lies
 there, and is made once. The job that makes it also compiles the kernels of the default policies,
-which several processes of tests would otherwise compile at the same time.
+which several processes would otherwise compile at the same time.
 """
 
 import os
@@ -21,18 +22,6 @@ _ANY = f"-XX:+UseSerialGC{_FORK}"
 # has so little room for it that a JVM of some minutes drops and compiles the same code all the
 # time.
 SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_ANY}"
-# Spark compiles code for each query, which takes a third of the computing time of short queries.
-INTERPRETED = {
-    "spark__sql__codegen__factoryMode": "NO_CODEGEN",
-    "spark__sql__codegen__wholeStage": "false",
-}
-# The usual manager of checkpoint files starts a process (`readlink`) for each file that it looks at
-# on a local disk, which takes a fifth of the time of streaming tests. Jobs on clusters use it.
-CHECKPOINTS = {
-    "spark__sql__streaming__checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    )
-}
 # A session, a query, tasks in Python and operators: what almost all tests need.
 _LESSON = """
 import penstock
@@ -67,14 +56,13 @@ def run_long() -> None:
 
 
 def share_classes() -> None:
-    """Let all JVMs to come share classes, unless the caller has options of his own."""
+    """Let all JVMs to come start fast and share classes, unless the caller has options of his own.
+
+    The first call in an environment makes the archive of classes, which takes some ten seconds.
+    """
+    start_fast()
     if os.environ["JDK_JAVA_OPTIONS"] == SHORT_LIVED:
         os.environ["JDK_JAVA_OPTIONS"] = f"{SHORT_LIVED} {_shared_classes()}"
-
-
-def interpreted() -> dict[str, str]:
-    """Return settings of Spark with which it interprets queries; none with PENSTOCK_CODEGEN=1."""
-    return {} if os.environ.get("PENSTOCK_CODEGEN") else INTERPRETED
 
 
 def _shared_classes() -> str:
