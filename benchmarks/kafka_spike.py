@@ -32,6 +32,7 @@ import penstock
 from common import Goal, Options, at_most, goal_columns, new_table, write_report
 from penstock.sim import HeavyTailed
 from penstock.spark.lab import KafkaBroker, StandaloneCluster, session
+from penstock.spark.lab.jvms import share_classes
 from penstock.spark.lab.kafka_jars import connector_jars
 from penstock.spark.lab.kafka_topics import Outgoing
 from penstock.spark.lab.streams import DataFrame, SparkSession
@@ -40,6 +41,10 @@ EXECUTORS, PARTITIONS = 4, 8
 TICK_S = 0.1
 SPIKE = 4
 TRIGGER = "1 second"
+# Half a second by default: a task that reads few records waits for more, and its slot with it.
+FETCH_WAIT_MS = 20
+# 3 s by default: tasks that read Kafka wait so long for executors which are being removed.
+SHORT_WAIT = {"spark__locality__wait": "500ms"}
 # Time after the beginning of the spike in which the target may be missed.
 GRACE_S = 20
 # Times in which shed records should be answered, and after which they count as lost.
@@ -116,13 +121,20 @@ class Run:
         cluster: cluster for the application.
         load: load of the stream.
         target_s: mean waiting time to hold.
+        defaults: whether Kafka and Spark wait as long as they do by default.
     """
 
     def __init__(
-        self, kafka: KafkaBroker, cluster: StandaloneCluster, *, load: Spike, target_s: float
+        self,
+        kafka: KafkaBroker,
+        cluster: StandaloneCluster,
+        *,
+        load: Spike,
+        target_s: float,
+        defaults: bool,
     ) -> None:
         self._kafka, self._cluster, self._load = kafka, cluster, load
-        self._target_s = target_s
+        self._target_s, self._defaults = target_s, defaults
         self._records = load.records()
         self.began_ms = 0.0
         self.most_executors = EXECUTORS
@@ -142,6 +154,7 @@ class Run:
             spark__driver__host="127.0.0.1",
             spark__driver__bindAddress="127.0.0.1",
             spark__sql__shuffle__partitions=str(EXECUTORS),
+            **({} if self._defaults else SHORT_WAIT),
         )
         start = {PLAIN: self._plain, PENSTOCK: self._penstock}[name]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -152,7 +165,10 @@ class Run:
         return self._outcome(sink)
 
     def _stream(self, spark: SparkSession, source: str) -> DataFrame:
-        frame = spark.readStream.format("kafka").options(**self._kafka.options(source)).load()
+        reader = spark.readStream.format("kafka").options(**self._kafka.options(source))
+        if not self._defaults:
+            reader = reader.option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
+        frame = reader.load()
         return frame.select(
             sf.col("key").cast("string").alias("key"),
             sf.col("value").cast("string").alias("value"),
@@ -315,11 +331,15 @@ def show(found: dict[str, Outcome], load: Spike, target_s: float) -> None:
 def main() -> None:
     options = Options("kafka-spike", __doc__)
     options.parser.add_argument("--only", choices=(PLAIN, PENSTOCK), help="the only run to make")
+    options.parser.add_argument(
+        "--defaults", action="store_true", help="let Kafka and Spark wait as they do by default"
+    )
     options.size("rate", 25.0, 10.0, meaning="records in a second, but in the spike")
     options.size("calm", 60.0, 3.0, meaning="seconds before the spike, and after it")
     options.size("spike", 60.0, 3.0, meaning="seconds of the spike")
     options.size("target", 3.0, 3.0, meaning="mean waiting time to hold, in seconds")
     args = options.parse()
+    share_classes()
     # Workers of the cluster use the Python of this script.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     load = Spike(args.rate, args.calm, args.spike)
@@ -330,7 +350,13 @@ def main() -> None:
     ):
         for name in [args.only] if args.only else [PLAIN, PENSTOCK]:
             Console().print(f"{name}: {load.length_s:g} s, and the time until all are answered")
-            run = Run(kafka, cluster, load=load, target_s=args.target)
+            run = Run(
+                kafka,
+                cluster,
+                load=load,
+                target_s=args.target,
+                defaults=args.defaults,
+            )
             found[name] = run.of(name)
     show(found, load, args.target)
     runs = {name: _report(one, load, args) for name, one in found.items()}
