@@ -39,6 +39,7 @@ soak: $(READY) java  ## Run the long tests: faults, endurance, random queries an
 	$(BIN)/python docs/guide/update_guarantees.py
 	PYTHONPATH=tests $(BIN)/python -m endurance --batches $(BATCHES)
 	PENSTOCK_CODEGEN=1 $(BIN)/python -m pytest -m spark -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
+	SPARK_CONF_DIR=$(CURDIR)/tests/settings $(BIN)/python -m pytest -m spark -n $(PROCESSES) --dist loadgroup --no-loadscope-reorder
 	PENSTOCK_CODEGEN=1 PENSTOCK_SHAPES=$(SHAPES) PENSTOCK_FIRST_SHAPE=$(SEED) $(BIN)/python -m pytest tests/spark/test_shapes.py
 	PENSTOCK_EXAMPLES=1000 $(BIN)/python -m pytest -m "not spark" tests
 	PENSTOCK_CODEGEN=1 PENSTOCK_LONG=1 $(BIN)/python -m pytest -m long
