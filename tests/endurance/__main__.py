@@ -27,7 +27,9 @@ from faults.queries import Requested, Rotated
 from penstock.control.newest import trim
 from penstock.spark.lab import StandaloneCluster, session
 from penstock.spark.lab.clusters import executors_under, python_workers_under
-from short_lived_jvms import CHECKPOINTS, interpreted, run_long
+from penstock.spark.lab.jvms import run_long
+from penstock.spark.lab.sessions import LOCAL_CHECKPOINTS
+from quick_sessions import interpreted
 
 # Growth from the first tenth to the end that counts as flat.
 SHARE = 0.05
@@ -63,14 +65,16 @@ class Soak:
             spark__driver__bindAddress="127.0.0.1",
             spark__sql__shuffle__partitions="2",
             spark__locality__wait="10s",
-            # Ten minutes by default: the number of Spark's files would follow the rate of batches.
+            # Ten minutes and one by default: the number of Spark's files would follow the rate of
+            # batches.
             spark__sql__streaming__fileSource__log__cleanupDelay="10s",
+            spark__sql__streaming__stateStore__maintenanceInterval="5s",
             # What Spark itself remembers of batches is full before the first tenth has passed.
             spark__sql__ui__retainedExecutions="50",
             spark__ui__retainedJobs="200",
             spark__ui__retainedStages="200",
             spark__ui__retainedTasks="2000",
-            **CHECKPOINTS,
+            **LOCAL_CHECKPOINTS,
             **interpreted(),
         )
         self._query = work.QUERIES[query](folder)
