@@ -18,6 +18,7 @@ from pyspark.sql import functions as sf
 from shed_records import SLACK, counts, given, numbers, spilled
 
 import penstock
+from penstock.spark.internals import last_batch
 
 pytestmark = pytest.mark.spark
 
@@ -105,6 +106,10 @@ def test_in_front_idle_times_are_not_taken_for_batches(spark, tmp_path):
             if number < 3:
                 until(lambda: query.lastProgress["numInputRows"] == 0)
                 drop(tmp_path / "in", *timed_files(1, start=number), start=number)
+        # A report that is read late learns of the batch before its own, not of a later one.
+        assert last_batch(spark, str(query.id)) == ("2", took_ms[2])
+        assert last_batch(spark, str(query.id), before="2") == ("1", took_ms[1])
+        assert last_batch(spark, str(query.id), before="0") is None
         stats = op.stats()
         assert counts(stats) in [(40, 10, 30), (60, 15, 45)]
         assert counts(stats.last) == (20, 5, 15)

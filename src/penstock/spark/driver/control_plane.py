@@ -315,7 +315,8 @@ class ControlPlane:
             controller.observe(report, ended=ended)
             if registration is not None and registration.in_front and controller.query:
                 # The batch of this report has started, so the one before it has ended.
-                done = internals.last_batch(registration.spark, controller.query, but=task.batch)
+                session, query = registration.spark, controller.query
+                done = internals.last_batch(session, query, before=task.batch)
                 if done is not None:
                     controller.finished(done.batch, done.duration_ms)
         except Exception:

@@ -124,22 +124,22 @@ class BatchDone(NamedTuple):
     duration_ms: float
 
 
-def last_batch(spark: SparkSession, query: str, *, but: str | None = None) -> BatchDone | None:
+def last_batch(spark: SparkSession, query: str, *, before: str | None = None) -> BatchDone | None:
     """Return the newest batch that an active query has finished.
 
     Args:
         spark: session of the query.
         query: id of the query.
-        but: number of a batch to leave out, which may have ended meanwhile.
+        before: number of a later batch, which may have ended meanwhile; None for any batch.
     """
     try:
         execution = execution_of(spark, query)
         progress = execution.recentProgress() if execution is not None else ()
         for i in reversed(range(max(0, len(progress) - _RECENT), len(progress))):
-            taken, batch = progress[i].durationMs(), str(progress[i].batchId())
+            taken, batch = progress[i].durationMs(), int(progress[i].batchId())
             # A trigger without new data has the number of the batch to come.
-            if taken.get("addBatch") is not None and batch != but:
-                return BatchDone(batch, float(taken.get("triggerExecution")))
+            if taken.get("addBatch") is not None and (before is None or batch < int(before)):
+                return BatchDone(str(batch), float(taken.get("triggerExecution")))
         return None
     except (JvmError, TypeError) as error:
         log.warning("the duration of batches of query %s is unknown: %s", query, error)
