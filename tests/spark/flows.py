@@ -1,5 +1,6 @@
 """What the tests of balanced operators share."""
 
+import contextlib
 import json
 import os
 import time
@@ -11,7 +12,6 @@ from pyspark.sql import functions as sf
 from penstock.shedding import Shedder
 
 WAIT_S = 400
-
 NUMBERED = "entity string, n int"
 TIMED = "entity string, n int, ts timestamp, priority string"
 OLD = "2020-01-01T00:00:00Z"
@@ -24,6 +24,19 @@ def until(condition):
         assert time.monotonic() < end_s
         time.sleep(0.05)
     return found
+
+
+@contextlib.contextmanager
+def configured(spark, settings):
+    """Other settings of a session for some time."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def bag(rows):

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from flows import NUMBERED, hash_of, numbered
+from flows import NUMBERED, configured, hash_of, numbered
 from pyspark import TaskContext
 from pyspark.sql import functions as sf
 
@@ -68,12 +68,9 @@ def test_records_go_where_the_policy_says(spark, at_once):
     op = penstock.balance(sleepy, key="kind", schema=schema, grouping=grouping)
     frame = spark.range(0, 300, 1, 3).selectExpr("int(id % 4) AS kind", "int(id) AS n")
     frame = frame.withColumns({"hash": sf.xxhash64("kind"), "router": sf.spark_partition_id()})
-    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", at_once)
-    try:
+    with configured(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": at_once}):
         frame.transform(op).collect()
         rows = sorted(frame.transform(op).collect(), key=lambda row: row.n)
-    finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     plans = [entry for entry in op.journal.entries() if entry["kind"] == "plan"]
     snapshot = op._plane.controllers(op.identity)[-1].snapshot(plans[-1]["batch"])
     for router in range(3):

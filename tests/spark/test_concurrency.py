@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from flows import NUMBERED, bag, hash_of, numbered
+from flows import NUMBERED, bag, configured, hash_of, numbered
 from pyspark.errors import PythonException
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
@@ -287,13 +287,8 @@ def test_a_task_starts_the_longest_records_of_all_arrow_batches_first(spark, arr
     op = penstock.balance(
         Counting(), key="entity", schema=NUMBERED, grouping=by_hash(), concurrency=3
     )
-    setting = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = spark.conf.get(setting)
-    spark.conf.set(setting, arrow)
-    try:
+    with configured(spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": arrow}):
         found = numbered(spark, 90, entities=30).transform(op).collect()
-    finally:
-        spark.conf.set(setting, before)
     started = [row["entity"] for row in sorted(found, key=lambda row: row["n"])]
     lengths = (hash_of(spark, *started) % 100).tolist()
     assert len(lengths) == 90

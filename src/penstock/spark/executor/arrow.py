@@ -25,7 +25,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def rows_of_arrow(batch: pa.RecordBatch, schema: StructType) -> list[Row]:
-    """Return rows with the Python values that Spark's own UDFs get."""
+    """Return rows with the Python values that Spark's own UDFs get; binary values are bytes."""
     return ArrowTableToRowsConversion.convert(pa.Table.from_batches([batch]), schema)
 
 
@@ -104,10 +104,14 @@ def fitting_batches(
 def _fitting(one: Any, wanted: pa.Schema) -> Any:  # noqa: ANN401 - a batch or a table
     """Return a batch or table with the types that Spark expects."""
     if one.schema.names == wanted.names:
-        if [*map(_kind, one.schema.types)] == [*map(_kind, wanted.types)]:
+        fits = [*map(_kind, one.schema.types)] == [*map(_kind, wanted.types)]
+        if fits and all(field.nullable for field in wanted):
             return one
-        with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # A session may let Spark check which fields cannot be null.
+        with contextlib.suppress(ValueError, pa.ArrowNotImplementedError):
             return one.cast(wanted)
+        if fits:
+            return one
     got = ", ".join(f"{field.name}: {field.type}" for field in one.schema)
     raise TypeError(f"the batch must have the schema ({_names(wanted)}); got ({got})")
 
