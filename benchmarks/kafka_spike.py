@@ -7,20 +7,21 @@ that has all four executors from the beginning, and Penstock with shedding, repl
 `attach(scale=)`, which begins with one. A record waits from Kafka's timestamp until its function
 starts. Shed records are answered later, and every record must come out once.
 
+JVMs start fast in both runs, and tasks that read Kafka wait neither for more records nor for
+executors that are being removed, unless `--defaults` is given.
+
     python benchmarks/kafka_spike.py
     python benchmarks/kafka_spike.py --rate 20 --only penstock
 """
 
 import argparse
 import json
-import math
 import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from rich.console import Console
 
 import penstock
 from common import Goal, Options, at_most, goal_columns, new_table, write_report
-from penstock.sim import HeavyTailed
+from kafka_spike_load import SPIKE, Outcome, Spike
 from penstock.spark.lab import KafkaBroker, StandaloneCluster, session
 from penstock.spark.lab.jvms import share_classes
 from penstock.spark.lab.kafka_jars import connector_jars
@@ -39,7 +40,6 @@ from penstock.spark.lab.streams import DataFrame, SparkSession
 
 EXECUTORS, PARTITIONS = 4, 8
 TICK_S = 0.1
-SPIKE = 4
 TRIGGER = "1 second"
 # Half a second by default: a task that reads few records waits for more, and its slot with it.
 FETCH_WAIT_MS = 20
@@ -57,40 +57,6 @@ GOALS: dict[str, Goal] = {
     "seconds until all are answered": at_most(ANSWERED_S),
     "records lost or doubled": at_most(0),
 }
-
-
-@dataclass(frozen=True)
-class Spike:
-    """The load: calm, a spike, calm again.
-
-    Attributes:
-        rate: records in a second, but in the spike.
-        calm_s: time before the spike, and after it.
-        spike_s: length of the spike.
-    """
-
-    rate: float
-    calm_s: float
-    spike_s: float
-
-    @property
-    def length_s(self) -> float:
-        return 2 * self.calm_s + self.spike_s
-
-    def due(self, passed_s: float) -> int:
-        """Return the number of records that have arrived after some time."""
-        spiked_s = min(max(0.0, passed_s - self.calm_s), self.spike_s)
-        return int(self.rate * (min(passed_s, self.length_s) + (SPIKE - 1) * spiked_s))
-
-    def records(self) -> list[Outgoing]:
-        """Return all records of the stream."""
-        stream = HeavyTailed(records=self.due(self.length_s), distinct=200).stream(0)
-        costs_ms = np.minimum(stream.costs_ms, 400.0)
-        rows = enumerate(zip(stream.keys.tolist(), costs_ms.tolist(), strict=True))
-        return [
-            Outgoing(f"k{key}", json.dumps({"number": number, "cost_ms": cost_ms}))
-            for number, (key, cost_ms) in rows
-        ]
 
 
 def execute(record: dict) -> dict:
@@ -139,7 +105,7 @@ class Run:
         self.began_ms = 0.0
         self.most_executors = EXECUTORS
 
-    def of(self, name: str) -> "Outcome":
+    def of(self, name: str) -> Outcome:
         """Run the stream in one of both ways."""
         source, sink = f"{name}-in", f"{name}-out"
         for topic in (source, sink):
@@ -246,7 +212,7 @@ class Run:
                 return
             time.sleep(0.2)
 
-    def _outcome(self, sink: str) -> "Outcome":
+    def _outcome(self, sink: str) -> Outcome:
         found = [(one.timestamp_ms, json.loads(one.value)) for one in self._kafka.topics.read(sink)]
         found = [(ended_ms, one) for ended_ms, one in found if one["number"] >= 0]
         numbers = np.array([one["number"] for _, one in found])
@@ -259,36 +225,6 @@ class Run:
             wrong=int((once == 0).sum() + np.maximum(0, once - 1).sum()),
             most_executors=self.most_executors,
         )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a run; one entry of each array for each record.
-
-    Attributes:
-        sent_s: time at which it was sent, from the beginning.
-        waited_s: time until its function started.
-        ended_s: time at which it was in the second topic.
-        replayed: whether it was shed, and answered later.
-        wrong: number of records that were lost or doubled.
-        most_executors: largest number of executors.
-    """
-
-    sent_s: np.ndarray
-    waited_s: np.ndarray
-    ended_s: np.ndarray
-    replayed: np.ndarray
-    wrong: int
-    most_executors: int
-
-    def mean_by_second(self, first_s: float, last_s: float) -> np.ndarray:
-        """Return the mean waiting time of records that were not shed, of each second."""
-        means = []
-        for second in np.arange(first_s, last_s):
-            own = (self.sent_s >= second) & (self.sent_s < second + 1) & ~self.replayed
-            if own.any():
-                means.append(float(self.waited_s[own].mean()))
-        return np.array(means or [math.nan])
 
 
 def measured(one: Outcome, load: Spike, target_s: float) -> tuple[float, float, float]:
@@ -358,9 +294,18 @@ def main() -> None:
                 defaults=args.defaults,
             )
             found[name] = run.of(name)
+    Console().print("with the defaults of Kafka and Spark" if args.defaults else "with short waits")
     show(found, load, args.target)
     runs = {name: _report(one, load, args) for name, one in found.items()}
-    write_report(args.json, {"latency_bound": True, "rate_per_s": args.rate, "runs": runs})
+    write_report(
+        args.json,
+        {
+            "latency_bound": True,
+            "rate_per_s": args.rate,
+            "defaults": args.defaults,
+            "runs": runs,
+        },
+    )
 
 
 def _report(one: Outcome, load: Spike, args: argparse.Namespace) -> dict[str, object]:

@@ -65,8 +65,8 @@ class Soak:
             spark__driver__bindAddress="127.0.0.1",
             spark__sql__shuffle__partitions="2",
             spark__locality__wait="10s",
-            # Ten minutes and one by default: the number of Spark's files would follow the rate of
-            # batches.
+            # By default Spark keeps files for ten minutes, and cleans its stores of states every
+            # minute: the number of files would follow the rate of batches.
             spark__sql__streaming__fileSource__log__cleanupDelay="10s",
             spark__sql__streaming__stateStore__maintenanceInterval="5s",
             # What Spark itself remembers of batches is full before the first tenth has passed.

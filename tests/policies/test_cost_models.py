@@ -24,15 +24,3 @@ def test_update_takes_its_arguments_by_keyword(model):
     by_position.update([1, 2, 1], [10.0, 4.0, 10.0])
     assert by_keyword.estimate(keys=[1, 2]).tolist() == [10.0, 4.0]
     assert by_keyword.snapshot() == by_position.snapshot()
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
-def test_a_model_hands_over_what_it_has_learnt_and_starts_again(model):
-    giver = model.clone()
-    giver.update([1, 2, 1], [10.0, 4.0, 10.0])
-    learnt = giver.snapshot()
-    handed = giver.hand_over()
-    assert type(handed) is type(model)
-    assert giver.snapshot() == model.clone().snapshot()
-    giver.update([1, 1], [90.0, 90.0])
-    assert handed.snapshot() == learnt

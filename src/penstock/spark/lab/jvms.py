@@ -4,9 +4,9 @@ A cluster on one machine has a JVM for each executor, worker and driver. Their c
 the cores from everything else. They share an archive of Spark's classes, so that they start faster.
 
 A JVM of Spark loads and verifies some ten thousand classes, which takes most of its start. Java's
-class data sharing keeps them ready in one file. The file belongs to one environment: it lies
-there, and is made once. The job that makes it also compiles the kernels of the default policies,
-which several processes would otherwise compile at the same time.
+class data sharing keeps them ready in one file. It lies in the environment, belongs to one version
+of Spark and of Java, and is made once. The job that makes it also compiles the kernels of the
+default policies, which several processes would otherwise compile at the same time.
 """
 
 import os
@@ -15,6 +15,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pyspark
+
+from penstock.errors import PenstockError
+from penstock.spark.environment import java_version
+
 # Hadoop starts a process for each file that it makes; on Linux VFORK needs no helper for that.
 _FORK = " -Djdk.lang.Process.launchMechanism=VFORK" if sys.platform == "linux" else ""
 _ANY = f"-XX:+UseSerialGC{_FORK}"
@@ -22,7 +27,7 @@ _ANY = f"-XX:+UseSerialGC{_FORK}"
 # has so little room for it that a JVM of some minutes drops and compiles the same code all the
 # time.
 SHORT_LIVED = f"-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m {_ANY}"
-# A session, a query, tasks in Python and operators: what almost all tests need.
+# A session, a query, tasks in Python and operators: what almost all jobs need.
 _LESSON = """
 import penstock
 from penstock.spark.lab import session
@@ -67,21 +72,26 @@ def share_classes() -> None:
 
 def _shared_classes() -> str:
     """Return the options with which a JVM uses the archive; make it first if there is none."""
-    archive = Path(sys.prefix) / "spark-classes.jsa"
-    if not archive.exists():
+    try:
+        archive = Path(sys.prefix) / f"spark-{pyspark.__version__}-java-{java_version()}.jsa"
+    except PenstockError:
+        return ""
+    if not archive.exists() and os.access(archive.parent, os.W_OK):
         _make(archive)
     return f"-XX:SharedArchiveFile={archive} {_SILENT}" if archive.exists() else ""
 
 
 def _make(archive: Path) -> None:
-    """Make the archive by a JVM that runs a small job; without Java there is none."""
+    """Make the archive by a JVM that runs a small job."""
     hidden = archive.with_suffix(f".{os.getpid()}")
     options = f"{os.environ['JDK_JAVA_OPTIONS']} -XX:ArchiveClassesAtExit={hidden} {_SILENT}"
+    # Java writes no archive if there is a folder with files on the class path.
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_CONF_DIR"}
     # The JVM writes the archive after Python has ended; it holds the pipe open until then.
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(  # noqa: S603 - our own lesson
             [sys.executable, "-c", _LESSON],
-            env=os.environ | {"JDK_JAVA_OPTIONS": options},
+            env=environment | {"JDK_JAVA_OPTIONS": options},
             capture_output=True,
             check=False,
             timeout=900,
