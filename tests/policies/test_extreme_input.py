@@ -6,6 +6,7 @@ from refusals import NAN, seen
 
 from penstock.policies.grouping import BoundedHash, Consistent, KeyHash, RandomChoices
 from penstock.policies.placement import Albic, Cluster, Cola, Traffic
+from penstock.policies.scaling import History, Preventive, RateBased, Topology
 from penstock.policies.shedding import LoadAware, RandomDrop, average
 
 
@@ -51,3 +52,11 @@ def test_lists_are_observations_too():
     listed = seen(received=[1.0, 2.0, 3.0], cost_ms=[5.0, NAN, 5.0])
     assert listed.received.tolist() == [1.0, 2.0, 3.0]
     assert listed.mean_cost_ms == 5.0
+
+
+@pytest.mark.parametrize("scaler", [Preventive, RateBased])
+def test_a_need_beyond_all_numbers_is_that_of_all_instances(scaler):
+    huge = seen(cost_ms=[1e200] * 3, pending=1e200)
+    with np.errstate(over="ignore"):
+        plan = scaler(max_degree=9).plan(Topology.linear("op"), History(1_000.0, {"op": huge}))
+    assert plan.degrees == {"op": 9}
