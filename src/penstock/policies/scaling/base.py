@@ -325,9 +325,7 @@ def _are_names(values: object) -> bool:
 
 def degree_for(rate_per_s: float, cost_ms: float, utilization: float) -> int:
     """Return the number of instances for a rate if each may be busy for a share of the time."""
-    # Rates and costs are finite, but their product may be none.
-    needed = min(rate_per_s * cost_ms / 1000 / utilization, float(LARGEST))
-    return max(1, math.ceil(needed - 1e-9))
+    return max(1, math.ceil(min(LARGEST, rate_per_s * cost_ms / 1000 / utilization) - 1e-9))
 
 
 def demands(
