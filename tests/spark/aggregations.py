@@ -3,6 +3,8 @@
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+from flows import WAIT_S
+
 COUNT = "count long"
 KINDS = (
     "text string, number int, `dotted.name` string, day date, at timestamp, local timestamp_ntz, "
@@ -50,3 +52,20 @@ def kinds(spark):
     names = list(one)
     rows = [tuple(record[name] for name in names) for record in [one, other, nothing] * 8 + [one]]
     return spark.createDataFrame(rows, KINDS).repartition(3)
+
+
+def stream(frame, place, name="c"):
+    """Run an aggregation until nothing is left; return the query and each batch's rows."""
+    batches = {}
+    query = (
+        frame.writeStream.outputMode("update")
+        .foreachBatch(lambda rows, number: batches.update({number: rows.collect()}))
+        .option("checkpointLocation", str(place / name))
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        assert query.awaitTermination(WAIT_S)
+    finally:
+        query.stop()
+    return query, [batches[number] for number in sorted(batches)]

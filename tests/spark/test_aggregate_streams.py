@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import pytest
-from aggregations import COUNT, kinds
+from aggregations import COUNT, kinds, stream
 from flows import NUMBERED, WAIT_S, bag, drop, some_files, source
 from pyspark import TaskContext
 from pyspark.sql import functions as sf
@@ -31,23 +31,6 @@ def places():
         "finish": lambda state: {"count": state[0], "tasks": sorted(state[1])},
         "schema": "count long, tasks array<int>",
     }
-
-
-def stream(frame, place, name="c"):
-    """Run an aggregation until nothing is left; return the query and each batch's rows."""
-    batches = {}
-    query = (
-        frame.writeStream.outputMode("update")
-        .foreachBatch(lambda rows, number: batches.update({number: rows.collect()}))
-        .option("checkpointLocation", str(place / name))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(WAIT_S)
-    finally:
-        query.stop()
-    return query, [batches[number] for number in sorted(batches)]
 
 
 def newest(batches, *key):

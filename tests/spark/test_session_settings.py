@@ -3,10 +3,10 @@
 import pandas as pd
 import pyarrow as pa
 import pytest
+from aggregations import stream
 from flows import (
     NUMBERED,
     OLD,
-    WAIT_S,
     bag,
     configured,
     drop,
@@ -107,18 +107,7 @@ def test_a_stream_is_exact_with_other_settings(spark, tmp_path):
 @pytest.mark.usefixtures("settings")
 def test_totals_of_a_stream_are_exact_with_other_settings(spark, tmp_path):
     drop(tmp_path / "in", *some_files())
-    totals, found = penstock.aggregate(Sum("n"), key="entity", schema="sum long"), {}
-    query = (
-        source(spark, tmp_path / "in")
-        .transform(totals)
-        .writeStream.outputMode("update")
-        .foreachBatch(lambda rows, _: found.update(dict(rows.collect())))
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    try:
-        assert query.awaitTermination(WAIT_S)
-    finally:
-        query.stop()
+    totals = penstock.aggregate(Sum("n"), key="entity", schema="sum long")
+    _, batches = stream(source(spark, tmp_path / "in").transform(totals), tmp_path)
+    found = dict(row for rows in batches for row in rows)
     assert found == {f"e{i}": sum(range(i, 60, 4)) for i in range(4)}
